@@ -1,0 +1,277 @@
+"""Logits -> answers: the n best spans of each window, merged over the windows of an example.
+
+The rules are those of the BERT authors' SQuAD script: the 20 best starts times the 20 best ends of a window; inside
+the context; the start in the window that sees most around it; at most 30 tokens; the null score is the smallest that
+any window gives to its classifier token.
+
+Departures, and why:
+
+- The 20 are the best *allowed* positions. The script takes the best of all positions and drops the forbidden ones
+  afterwards, so a window that is sure of its classifier token or its question would offer fewer answers.
+- The 20 do not shrink with `n_best`, so a shorter list is always the beginning of a longer one.
+- Scores are summed in float64 and ties go to the earlier window, then the earlier start, then the earlier end: the
+  result does not depend on how windows are grouped.
+- Texts come from `quote`, and candidates of one text count once, after quoting.
+
+Only arrays and the examples' contexts are needed: no model, no tokenizer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+from lamina.answers.quoting import quote
+from lamina.data.examples import Example
+from lamina.data.windows import Bools, Longs, Windows
+from lamina.errors import LaminaError
+
+__all__ = ["NO_CANDIDATE_ODDS", "AnswerOptions", "Candidate", "Prediction", "decode", "quote"]
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+NO_CANDIDATE_ODDS = 1e9  # the null odds without any candidate: above every threshold, yet finite, so JSON can hold it
+_POOL = 20  # starts and ends of a window that are combined
+_CELLS = 1 << 18  # numbers per intermediate array: small enough for the processor's cache
+_FORBIDDEN = np.iinfo(np.int64).min
+_LOW = 0xFFFFFFFF
+
+
+class AnswerOptions(BaseModel):
+    """How many different answers to keep per example, and how many tokens the longest may have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    n_best: PositiveInt = 20
+    max_tokens: PositiveInt = 30
+
+
+_DEFAULT = AnswerOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A possible answer: ``context[start:end] == text``."""
+
+    text: str
+    start: int
+    end: int
+    score: float  # start logit + end logit
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What one example's windows say together.
+
+    >>> prediction = Prediction("q", null=1.0, candidates=(Candidate("Paris", 10, 15, 3.0),))
+    >>> prediction.null_odds
+    -2.0
+    >>> prediction.answer().text
+    'Paris'
+    >>> prediction.answer(threshold=-2.5) is None
+    True
+    """
+
+    id: str
+    null: float  # the smallest start[0] + end[0] of the windows
+    candidates: tuple[Candidate, ...]  # best first, each text once; may be empty
+
+    @property
+    def null_odds(self) -> float:
+        """How much better "no answer" scores than the best candidate."""
+        return self.null - self.candidates[0].score if self.candidates else NO_CANDIDATE_ODDS
+
+    def answer(self, threshold: float = 0.0) -> Candidate | None:
+        """The best candidate, or None where the null odds are above the threshold."""
+        return self.candidates[0] if self.candidates and self.null_odds <= threshold else None
+
+    def probabilities(self) -> tuple[float, ...]:
+        """The softmax over the null score, which comes first, and the candidates' scores in their order."""
+        scores = [self.null, *(candidate.score for candidate in self.candidates)]
+        top = max(scores)
+        weights = [math.exp(score - top) for score in scores]
+        total = sum(weights)
+        return tuple(weight / total for weight in weights)
+
+    def probability(self, threshold: float = 0.0) -> float:
+        """The confidence in what ``answer(threshold)`` gives: in the best candidate, or in "no answer"."""
+        return self.probabilities()[0 if self.answer(threshold) is None else 1]
+
+
+def decode(
+    windows: Windows, start: Floats, end: Floats, examples: Sequence[Example], options: AnswerOptions = _DEFAULT
+) -> list[Prediction]:
+    """One prediction per example, in the examples' order.
+
+    `start` and `end` hold one logit per token, unpadded, aligned with ``windows.starts``; `examples` are those that the
+    windows were made from.
+    """
+    start, end = np.asarray(start, np.float32), np.asarray(end, np.float32)
+    _check(windows, start, end, examples)
+    null = _null_scores(windows, start, end, len(examples))
+    spans = _best_spans(windows, start, end, options)
+    columns = (spans.start.tolist(), spans.end.tolist(), spans.score.tolist())
+    bounds = np.searchsorted(windows.example[spans.window], np.arange(len(examples) + 1)).tolist()
+    predictions = []
+    for i, example in enumerate(examples):
+        own = slice(bounds[i], bounds[i + 1])
+        candidates = _distinct(example.context, zip(*(column[own] for column in columns), strict=True), options.n_best)
+        predictions.append(Prediction(example.id, float(null[i]), candidates))
+    return predictions
+
+
+class _Spans(NamedTuple):
+    """Scored spans as parallel arrays."""
+
+    window: Longs
+    start: Longs  # the span's first token, later its first character
+    end: Longs  # the span's last token, later the end of its characters
+    score: Doubles
+
+    def take(self, which: Longs | Bools) -> _Spans:
+        return _Spans(self.window[which], self.start[which], self.end[which], self.score[which])
+
+
+def _distinct(context: str, spans: Iterable[tuple[int, int, float]], n_best: int) -> tuple[Candidate, ...]:
+    """The first `n_best` spans whose quotes differ. An empty quote would read as "no answer" and is passed over."""
+    found: dict[str, Candidate] = {}
+    for first, last, score in spans:
+        begin, stop = quote(context, first, last)
+        text = context[begin:stop]
+        if text and text not in found:
+            found[text] = Candidate(text, begin, stop, score)
+            if len(found) == n_best:
+                break
+    return tuple(found.values())
+
+
+def _null_scores(windows: Windows, start: Floats, end: Floats, count: int) -> Doubles:
+    """The smallest score of the classifier tokens per example: one window that sees an answer is enough."""
+    first = windows.starts[:-1]
+    null = np.full(count, np.inf)
+    np.minimum.at(null, windows.example, start[first].astype(np.float64) + end[first])
+    return null
+
+
+def _best_spans(windows: Windows, start: Floats, end: Floats, options: AnswerOptions) -> _Spans:
+    """The best spans of every window as characters, sorted by example, then best first; ties as in the header."""
+    pool = max(_POOL, options.n_best)
+    parts = [_chunk_spans(windows, chunk, start, end, pool, options) for chunk in _chunks(windows, pool)]
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return _Spans(nothing, nothing, nothing, np.zeros(0))
+    spans = _Spans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    # lexsort is stable and each window's spans come in the order of their tokens, so ties stay in that order.
+    spans = spans.take(np.lexsort((-spans.score, spans.window)))
+    rank = np.arange(len(spans.window)) - np.searchsorted(spans.window, spans.window)
+    spans = spans.take(rank < options.n_best)
+    spans = spans.take(np.lexsort((-spans.score, windows.example[spans.window])))
+    return spans._replace(start=windows.offsets[spans.start, 0], end=windows.offsets[spans.end, 1])
+
+
+def _chunks(windows: Windows, pool: int) -> Iterator[Longs]:
+    """Windows of similar length together, so that padding them costs little."""
+    lengths = windows.lengths
+    order = np.argsort(lengths, kind="stable")
+    position = 0
+    while position < len(order):
+        # Lengths grow along the order, so a first guess from the shortest is corrected once with its longest.
+        rows = max(1, _CELLS // max(int(lengths[order[position]]), pool * pool))
+        longest = int(lengths[order[position : position + rows]][-1])
+        rows = max(1, min(rows, _CELLS // max(longest, pool * pool)))
+        yield order[position : position + rows]
+        position += rows
+
+
+def _chunk_spans(
+    windows: Windows, chunk: Longs, start: Floats, end: Floats, pool: int, options: AnswerOptions
+) -> _Spans:
+    """The best spans of some windows; positions are counted from the first token of all windows."""
+    first = windows.starts[chunk]
+    length = windows.lengths[chunk]
+    column = np.arange(int(length.max()))
+    real = column < length[:, None]  # [R, T]
+    token = np.where(real, first[:, None] + column, 0)  # [R, T]
+    may_end = real & windows.context[token]
+    may_start = may_end & windows.max_context[token]
+    begin, begin_ok = _top_positions(start[token], may_start, pool)  # [R, P]
+    stop, stop_ok = _top_positions(end[token], may_end, pool)  # [R, P]
+    begin, stop = begin + first[:, None], stop + first[:, None]
+
+    tokens = stop[:, None, :] - begin[:, :, None] + 1  # [R, P, P]
+    valid = begin_ok[:, :, None] & stop_ok[:, None, :] & (tokens >= 1) & (tokens <= options.max_tokens)
+    score = start[begin].astype(np.float64)[:, :, None] + end[stop][:, None, :]
+    pairs = np.where(valid, score, -np.inf).reshape(len(chunk), -1)  # [R, P * P]
+    keep = _at_least_nth(pairs, options.n_best)
+    row, pair = np.divmod(np.flatnonzero(keep), pairs.shape[1])
+    i, j = np.divmod(pair, stop.shape[1])
+    return _Spans(chunk[row], begin[row, i], stop[row, j], pairs[row, pair])
+
+
+def _at_least_nth(scores: Doubles, n: int) -> Bools:
+    """Per row the n highest finite scores, and all that tie with the last of them."""
+    finite = scores > -np.inf
+    if n >= scores.shape[1]:
+        return finite
+    nth = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
+    kept: Bools = finite & (scores >= nth)
+    return kept
+
+
+def _top_positions(logits: Floats, allowed: Bools, count: int) -> tuple[Longs, Bools]:
+    """Per row the positions of the highest allowed logits, in ascending order, and which of them are real.
+
+    Partitions whole numbers whose high half sorts as the logit and whose low half sorts as the position backwards:
+    a tie goes to the earlier position, however wide the row is padded.
+
+    >>> _top_positions(np.float32([[1, 3, 3, 9, 3]]), np.array([[True, True, True, False, True]]), 2)
+    (array([[1, 2]]), array([[ True,  True]]))
+    """
+    width = logits.shape[1]
+    bits = (logits + np.float32(0)).view(np.int32)  # adding 0 makes -0 equal to it
+    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # floats sort by sign and magnitude, whole numbers do not
+    keys = (ordered.astype(np.int64) << 32) | (_LOW - np.arange(width))
+    keys = np.where(allowed, keys, _FORBIDDEN)
+    if count < width:
+        keys = np.partition(keys, width - count, axis=1)[:, width - count :]
+    real = keys != _FORBIDDEN
+    position = np.where(real, _LOW - (keys & _LOW), width)
+    order = np.argsort(position, axis=1)
+    real = np.take_along_axis(real, order, axis=1)
+    return np.where(real, np.take_along_axis(position, order, axis=1), 0), real
+
+
+def _check(windows: Windows, start: Floats, end: Floats, examples: Sequence[Example]) -> None:
+    """Outputs, windows and examples are read from different files: say so when they do not belong together."""
+    tokens = int(windows.starts[-1])
+    for name, logits in (("start", start), ("end", end)):
+        if logits.shape != (tokens,):
+            raise LaminaError(
+                f"{name} logits have shape {logits.shape} but the windows have {tokens} tokens: ({tokens},)"
+            )
+        if not np.isfinite(logits).all():
+            broken = int(tokens - np.isfinite(logits).sum())
+            raise LaminaError(
+                f"{broken} of {tokens} {name} logits are not finite: the model that wrote them has diverged"
+            )
+    seen = np.bincount(windows.example, minlength=len(examples))
+    if len(seen) != len(examples) or not seen.all():
+        raise LaminaError(
+            f"the windows are of {np.count_nonzero(seen)} examples but {len(examples)} were given: "
+            "decode with the examples that the windows were made from"
+        )
+    sizes = np.array([len(example.context) for example in examples], np.int64)
+    beyond = windows.offsets[:, 1] > np.repeat(sizes[windows.example], windows.lengths)
+    if beyond.any():
+        owner = np.searchsorted(windows.starts, np.argmax(beyond), side="right") - 1
+        raise LaminaError(
+            f"the windows of example {examples[windows.example[owner]].id!r} reach beyond its context: "
+            "decode with the examples that the windows were made from"
+        )

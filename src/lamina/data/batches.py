@@ -1,0 +1,65 @@
+"""Batch: some windows, padded to the longest of them, as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from lamina.data.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """R rows of T tokens. `context` is where an answer may lie; it is never derived from the type ids."""
+
+    ids: Tensor  # [R, T] int64
+    type_ids: Tensor  # [R, T] int64
+    mask: Tensor  # [R, T] bool, True on real tokens
+    context: Tensor  # [R, T] bool
+    gold: Tensor  # [R, 2] int64, first and last token of the answer; (0, 0) is the null answer
+    windows: tuple[int, ...]  # which windows the rows are
+
+    def to(self, device: torch.device) -> Batch:
+        parts = (self.ids, self.type_ids, self.mask, self.context, self.gold)
+        return Batch(*(part.to(device, non_blocking=True) for part in parts), windows=self.windows)
+
+
+def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+    """Pads the windows `rows` to their longest."""
+    index = np.asarray(rows, np.int64)
+    length = windows.lengths[index]
+    column = np.arange(length.max())
+    mask = column < length[:, None]  # [R, T]
+    token = np.where(mask, windows.starts[index][:, None] + column, 0)  # [R, T]
+    return Batch(
+        ids=torch.from_numpy(np.where(mask, windows.ids[token], windows.pad).astype(np.int64)),
+        type_ids=torch.from_numpy(np.where(mask, windows.type_ids[token], 0).astype(np.int64)),
+        mask=torch.from_numpy(mask),
+        context=torch.from_numpy(windows.context[token] & mask),
+        gold=torch.from_numpy(windows.gold[index].astype(np.int64)),
+        windows=tuple(index.tolist()),
+    )
+
+
+def pack(lengths: npt.NDArray[np.int64], tokens: int, rows: int | None = None) -> list[npt.NDArray[np.int64]]:
+    """Cuts ``0 .. len(lengths)`` into runs, in order, each at most `tokens` when padded to its longest and at most `rows`.
+
+    A single item longer than the budget gets a run of its own.
+
+    >>> [run.tolist() for run in pack(np.array([3, 3, 3, 9]), tokens=6)]
+    [[0, 1], [2], [3]]
+    """
+    runs, first, longest = [], 0, 0
+    for item, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        if item > first and (longest * (item + 1 - first) > tokens or item - first == rows):
+            runs.append(np.arange(first, item))
+            first, longest = item, length
+    if len(lengths):
+        runs.append(np.arange(first, len(lengths)))
+    return runs

@@ -1,0 +1,771 @@
+"""SQuAD-shaped files -> examples. One walker reads, checks and repairs them.
+
+Takes SQuAD 1.1 and 2.0 JSON, and tables of questions as CSV or JSONL, each plain, ``.gz`` or ``.xz``; the ending says
+which. The walker yields every question as the example that can be made of it together with what was wrong with it:
+`read` stops at the first problem, `check` lists them all, `clean` writes what could be repaired.
+
+Choices where the formats leave room:
+
+- A question without answers is unanswerable, unless ``is_impossible`` is false. ``plausible_answers`` are ignored.
+- An answer whose text is empty is a problem, not an unanswerable question: files with withheld answers look like that,
+  and scoring against them would reward silence. To predict on such a file read it with ``answers="ignore"``.
+- Renamed duplicates are questions of their own (``id``, ``id~2``, …). They share a group only if they also share the
+  question's text, because then one question is put to several contexts.
+- Untitled articles with the same text count as one article, so that holding out by article does not leak it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import sys
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from lamina.data.examples import Answer, Example
+from lamina.errors import LaminaError
+
+Duplicates = Literal["error", "rename"]
+Answers = Literal["check", "ignore"]
+
+FORMATS: Final = (".json", ".jsonl", ".csv")
+PACKINGS: Final = ("", ".gz", ".xz")
+ENDINGS: Final = tuple(kind + packing for kind in FORMATS for packing in PACKINGS)
+
+_MAGIC: Final = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
+_CLEAN: Final = "run `lamina data clean`"
+_MISSING: Final = object()
+
+
+# What the walker finds
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a file; as text it is one line that says where, what and how to mend it."""
+
+    file: str
+    where: str
+    what: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.where, self.what, self.fix) if part)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a file holds; `unanswerable` and `answers` leave out what is beyond repair.
+
+    The contexts of JSON are its paragraphs, those of a table its different contexts.
+    """
+
+    articles: int = 0
+    contexts: int = 0
+    questions: int = 0
+    unanswerable: int = 0
+    answers: int = 0
+    duplicate_ids: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of `check`."""
+
+    file: str
+    counts: Counts
+    problems: list[Problem]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """The result of `clean`: what the original holds, how many questions were kept, what was mended or dropped."""
+
+    file: str
+    out: str
+    counts: Counts
+    kept: int
+    repaired: list[Problem]
+    dropped: list[Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A question as the walker leaves it: the example, repaired if need be (None: beyond repair), and its problems."""
+
+    example: Example | None
+    problems: tuple[Problem, ...] = ()
+
+
+# The four things to do with a file
+
+
+def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
+    """All examples of a file; the first problem is raised. ``answers="ignore"`` reads questions for predicting only."""
+    return _examples(_walk_file(Path(path), duplicate_ids=duplicate_ids, answers=answers, counts=Counts()))
+
+
+def parse(
+    corpus: Mapping[str, Any], name: str, *, duplicate_ids: Duplicates = "error", answers: Answers = "check"
+) -> list[Example]:
+    """The same as `read` for a SQuAD object in memory; `name` stands for the file in messages."""
+    walker = _Walker(name, duplicate_ids, answers, Counts())
+    return _examples(walker.walk(walker.squad(corpus)))
+
+
+def check(path: Path) -> Report:
+    """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
+    counts = Counts()
+    found = _walk_file(Path(path), duplicate_ids="error", answers="check", counts=counts)
+    return Report(str(path), counts, [problem for each in found for problem in each.problems])
+
+
+def clean(path: Path, out: Path) -> CleanReport:
+    """Writes a repaired copy as SQuAD 2.0 JSON, at once or not at all; the original is never touched.
+
+    Answers move to the nearest place where their text stands (then: stands but for case, white space and composed or
+    decomposed characters), duplicate ids are renamed, what is beyond repair is dropped. Fields of the original that
+    are not SQuAD's are not copied.
+    """
+    path, out = Path(path), Path(out)
+    if kind_of(out) != ".json":
+        raise LaminaError(f"{out}: cleaned data is SQuAD JSON: name it .json, .json.gz or .json.xz")
+    if _same_file(path, out):
+        raise LaminaError(f"{out}: is the original, which is never overwritten: name another file")
+    counts = Counts()
+    found = list(_walk_file(path, duplicate_ids="error", answers="check", counts=counts))
+    kept = [each.example for each in found if each.example is not None]
+    if not kept:
+        first = next(problem for each in found for problem in each.problems)
+        raise LaminaError(
+            f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what})"
+        )
+    text = json.dumps(to_squad(kept), ensure_ascii=False, separators=(",", ":"))
+    _write_at_once(out, _pack(out, text.encode(errors="replace")))
+    return CleanReport(
+        file=str(path),
+        out=str(out),
+        counts=counts,
+        kept=len(kept),
+        repaired=[problem for each in found if each.example is not None for problem in each.problems],
+        dropped=[problem for each in found if each.example is None for problem in each.problems],
+    )
+
+
+def to_squad(examples: Iterable[Example]) -> dict[str, Any]:
+    """Examples as a SQuAD 2.0 object, put together by article and context. `parse` gives the examples back."""
+    articles: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for example in examples:
+        questions = articles.setdefault(example.article, {}).setdefault(example.context, [])
+        questions.append(_question(example))
+    return {
+        "version": "v2.0",
+        "data": [
+            {"title": title, "paragraphs": [{"context": context, "qas": qas} for context, qas in paragraphs.items()]}
+            for title, paragraphs in articles.items()
+        ],
+    }
+
+
+def _question(example: Example) -> dict[str, Any]:
+    question: dict[str, Any] = {
+        "id": example.id,
+        "question": example.question,
+        "answers": [{"text": answer.text, "answer_start": answer.start} for answer in example.answers],
+        "is_impossible": not example.answers,
+    }
+    if example.group != example.id:
+        question["group"] = example.group
+    return question
+
+
+def _examples(found: Iterator[Found]) -> list[Example]:
+    examples = []
+    for each in found:
+        if each.problems:
+            raise LaminaError(str(each.problems[0]))
+        examples.append(cast(Example, each.example))
+    return examples
+
+
+# The walker
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A question as a file states it, nothing checked but its context. `sets_starts`: answers must give their start."""
+
+    where: str
+    context: str
+    article: str
+    fields: Mapping[str, Any]
+    answers: Any
+    starts: Any = None
+    fallback_id: str | None = None
+    sets_starts: bool = True
+
+
+class _Fault(Exception):  # noqa: N818  (it never leaves this module)
+    """What is wrong with a value, and the fix."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
+def _walk_file(path: Path, *, duplicate_ids: Duplicates, answers: Answers, counts: Counts) -> Iterator[Found]:
+    data = _bytes(path)
+    kind, text = kind_of(path), _decode(path, data)
+    walker = _Walker(str(path), duplicate_ids, answers, counts)
+    if kind == ".json":
+        return walker.walk(walker.squad(_parse_json(text, str(path))))
+    rows = _jsonl_rows if kind == ".jsonl" else _csv_rows
+    return walker.walk(walker.table(rows(text, str(path))))
+
+
+@dataclass(slots=True)
+class _Walker:
+    file: str
+    duplicate_ids: Duplicates
+    answers: Answers
+    counts: Counts
+    times: dict[str, int] = field(default_factory=dict)  # how often each id came
+    groups: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def walk(self, records: Iterable[_Record | Problem]) -> Iterator[Found]:
+        anything = False
+        for record in records:
+            anything = True
+            yield Found(None, (record,)) if isinstance(record, Problem) else self.judge(record)
+        if not anything:
+            yield Found(None, (Problem(self.file, "", "holds no questions"),))
+
+    def squad(self, corpus: object) -> Iterator[_Record | Problem]:
+        """The questions of a SQuAD object, in their order."""
+        if not isinstance(corpus, Mapping) or not isinstance(corpus.get("data"), list):
+            found = f"the keys {_short(', '.join(corpus))}" if isinstance(corpus, Mapping) else _kind(corpus)
+            raise LaminaError(f'{self.file}: not SQuAD JSON: expected {{"data": [articles…]}}, found {found}')
+        untitled: dict[object, str] = {}
+        for i, article in enumerate(corpus["data"]):
+            where = f"data[{i}]"
+            self.counts.articles += 1
+            if not isinstance(article, dict) or not isinstance(article.get("paragraphs"), list):
+                yield Problem(self.file, where, 'not an article: expected {"title": …, "paragraphs": […]}')
+                continue
+            title = str(article.get("title") or "") or untitled.setdefault(_first_context(article), where)
+            for j, paragraph in enumerate(article["paragraphs"]):
+                yield from self._paragraph(paragraph, f"{where}.paragraphs[{j}]", title)
+
+    def _paragraph(self, paragraph: object, where: str, title: str) -> Iterator[_Record | Problem]:
+        self.counts.contexts += 1
+        if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas"), list):
+            yield Problem(self.file, where, 'not a paragraph: expected {"context": …, "qas": […]}')
+            return
+        context = paragraph.get("context", _MISSING)
+        if fault := _text_fault(context, "context"):
+            yield Problem(
+                self.file, where, fault, f"mend it or remove the paragraph ({len(paragraph['qas'])} questions)"
+            )
+            return
+        for k, question in enumerate(paragraph["qas"]):
+            at = f"{where}.qas[{k}]"
+            if isinstance(question, dict):
+                yield _Record(at, context, title, question, question.get("answers", _MISSING))
+            else:
+                yield Problem(self.file, at, f"not a question: expected an object, found {_kind(question)}")
+
+    def table(self, rows: Iterable[tuple[int, dict[str, Any] | _Fault]]) -> Iterator[_Record | Problem]:
+        """The questions of a table. Equal contexts are one article where no title or article is given."""
+        articles: dict[str, str] = {}  # context -> the name that stands for it
+        names: set[str] = set()
+        for line, row in rows:
+            where = f"line {line}"
+            if isinstance(row, _Fault):
+                yield Problem(self.file, where, row.what, row.fix)
+                continue
+            context = row.get("context", _MISSING)
+            if fault := _text_fault(context, "context"):
+                yield Problem(self.file, where + _id_note(row.get("id")), fault, "mend it or remove the line")
+                continue
+            if context not in articles:
+                articles[context] = "context-" + hashlib.blake2b(context.encode(), digest_size=8).hexdigest()
+            article = str(row.get("title") or row.get("article") or articles[context])
+            names.add(article)
+            self.counts.articles, self.counts.contexts = len(names), len(articles)
+            yield _Record(
+                where,
+                context,
+                article,
+                row,
+                row.get("answers", row.get("answer", _MISSING)),
+                starts=row.get("answer_start"),
+                fallback_id=f"row-{line}",
+                sets_starts=False,
+            )
+
+    def judge(self, record: _Record) -> Found:
+        """The example that a record means, and everything that is wrong with it."""
+        self.counts.questions += 1
+        faults: list[_Fault] = []
+        question = record.fields.get("question", _MISSING)
+        if what := _text_fault(question, "question"):
+            faults.append(_Fault(what, "write it or remove the question"))
+            question = None
+        own_id = _own_id(record, faults)
+        unique_id = self._unique_id(own_id, faults)
+        answers = () if self.answers == "ignore" else _gold(record, faults)
+        example = None
+        if question is not None and answers is not None:
+            group = self.groups.setdefault((own_id, question), unique_id)
+            group = str(record.fields.get("group") or group)
+            example = Example(unique_id, question, record.context, answers, group, record.article)
+            self.counts.unanswerable += not answers
+            self.counts.answers += len(answers)
+        if not faults:
+            return Found(example)
+        where = record.where + _id_note(record.fields.get("id"))
+        return Found(example, tuple(Problem(self.file, where, fault.what, fault.fix) for fault in faults))
+
+    def _unique_id(self, own_id: str, faults: list[_Fault]) -> str:
+        unique_id = own_id
+        while unique_id in self.times:
+            self.times[own_id] += 1
+            unique_id = f"{own_id}~{self.times[own_id]}"
+        self.times[unique_id] = 1
+        if unique_id != own_id:
+            self.counts.duplicate_ids += 1
+            if self.duplicate_ids == "error":
+                faults.append(_Fault("the id is not unique", f'{_CLEAN} or set duplicate_ids = "rename"'))
+        return unique_id
+
+
+def _first_context(article: Mapping[str, Any]) -> object:
+    """What an untitled article is known by: the text that it starts with, or else itself."""
+    first = article["paragraphs"][0] if article["paragraphs"] else None
+    context = first.get("context") if isinstance(first, dict) else None
+    return context if isinstance(context, str) else id(article)
+
+
+def _own_id(record: _Record, faults: list[_Fault]) -> str:
+    own_id = record.fields.get("id")
+    if isinstance(own_id, int) and not isinstance(own_id, bool):
+        return str(own_id)
+    if isinstance(own_id, str) and not _text_fault(own_id, "id"):
+        return own_id
+    if own_id in (None, "") and record.fallback_id is not None:
+        return record.fallback_id
+    what = "id is missing" if own_id is None else _text_fault(own_id, "id")
+    faults.append(_Fault(str(what), _CLEAN))
+    return record.fallback_id or record.where
+
+
+# Answers
+
+
+def _gold(record: _Record, faults: list[_Fault]) -> tuple[Answer, ...] | None:
+    """The answers that stand in the context; None where the question must be dropped."""
+    impossible = record.fields.get("is_impossible")
+    if impossible is not None and not isinstance(impossible, bool):
+        faults.append(_Fault(f"is_impossible is {_kind(impossible)}, not true or false", "write true or false"))
+        return None
+    if record.answers is _MISSING and impossible:
+        return ()
+    try:
+        stated = _stated_answers(record.answers, record.starts)
+    except _Fault as fault:
+        faults.append(fault)
+        return None
+    if impossible and stated:
+        return _impossible_with_answers(stated, faults)
+    if impossible is False and not stated:
+        faults.append(_Fault("is_impossible is false but there are no answers", "give answers or set it to true"))
+        return None
+    aligned = [_align(record, text, start, faults) for text, start in stated]
+    answers = tuple(answer for answer in aligned if answer is not None)
+    return None if stated and not answers else answers
+
+
+def _impossible_with_answers(stated: list[tuple[Any, Any]], faults: list[_Fault]) -> tuple[Answer, ...] | None:
+    if all(text == "" for text, _ in stated):
+        faults.append(_Fault('is_impossible is true but there is an answer ""', _CLEAN))
+        return ()
+    faults.append(_Fault("is_impossible is true but there are answers", "remove the answers or set it to false"))
+    return None
+
+
+def _stated_answers(value: Any, starts: Any) -> list[tuple[Any, Any]]:
+    """Any of the known shapes of answers as pairs of text and start, where None is a start not given."""
+    if value is _MISSING:
+        raise _Fault("answers are missing", "an unanswerable question has an empty list or text")
+    if value is None:
+        return []
+    if isinstance(value, str):
+        start = starts[0] if isinstance(starts, list) and len(starts) == 1 else starts
+        return [(value, start)] if value.strip() else []
+    if isinstance(value, dict):
+        texts, starts = value.get("text"), value.get("answer_start", value.get("start"))
+        value = texts if isinstance(texts, list) else [texts]
+    if not isinstance(value, list):
+        raise _Fault(f"answers are {_kind(value)}, not a list", "a list of texts or of {text, answer_start}")
+    if not isinstance(starts, list):
+        starts = [starts] if starts is not None and len(value) == 1 else [None] * len(value)
+    if len(starts) != len(value):
+        raise _Fault(f"{len(value)} answers but {len(starts)} answer_start", "give one start for each answer")
+    return [
+        (answer.get("text"), answer.get("answer_start", answer.get("start")))
+        if isinstance(answer, dict)
+        else (answer, start)
+        for answer, start in zip(value, starts, strict=True)
+    ]
+
+
+def _align(record: _Record, text: Any, start: Any, faults: list[_Fault]) -> Answer | None:
+    """The answer as the context quotes it; a fault for anything but a text that stands where it says."""
+    if not isinstance(text, str):
+        faults.append(_Fault("an answer has no text" if text is None else f"an answer's text is {_kind(text)}"))
+        return None
+    if not text.strip():
+        faults.append(_Fault("an answer's text is empty", "an unanswerable question has no answers at all"))
+        return None
+    context = record.context
+    if type(start) is int and start >= 0 and context.startswith(text, start):
+        return Answer(text, start)
+    found = nearest(context, text, _whole_number(start))
+    quiet = start is None and not record.sets_starts and found is not None and found.text == text
+    if not quiet:
+        faults.append(_misplaced(text, start, found, record.sets_starts))
+    return found
+
+
+def _misplaced(text: str, start: Any, found: Answer | None, sets_starts: bool) -> _Fault:
+    shown = repr(_short(text))
+    if found is None:
+        return _Fault(f"answer {shown} is not in the context", "mend it (`lamina data clean` drops it)")
+    place = f"found at {found.start}" if found.text == text else f"found {_short(found.text)!r} at {found.start}"
+    if start is None:
+        wrong = "has no answer_start" if sets_starts else "is not in the context as written"
+    elif type(start) is not int:
+        wrong = f"has an answer_start that is not a whole number ({_kind(start)})"
+    else:
+        wrong = f"is not at answer_start {start}"
+    return _Fault(f"answer {shown} {wrong}; {place}", _CLEAN)
+
+
+def _whole_number(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def nearest(context: str, text: str, start: int | None = None) -> Answer | None:
+    """The occurrence of `text` nearest to `start` (without one, the first), as the context quotes it.
+
+    If the text does not stand in the context to the letter, case, white space and composed or decomposed characters
+    are forgiven.
+
+    >>> nearest("an owl, two owls", "owl", 9)
+    Answer(text='owl', start=12)
+    >>> nearest("The Barn  Owl", "barn owl")
+    Answer(text='Barn  Owl', start=4)
+    """
+    start = max(start or 0, 0)
+    places = (context.rfind(text, 0, start + len(text)), context.find(text, start))
+    exact = [Answer(text, place) for place in places if place >= 0]
+    return min(exact or _forgiving(context, text), key=lambda answer: abs(answer.start - start), default=None)
+
+
+def _forgiving(context: str, text: str) -> Iterator[Answer]:
+    """Where the text stands in the context but for case, white space and (de)composition; whole graphemes only."""
+    wanted, _ = _fold(text)
+    wanted = wanted.strip()
+    folded, origins = _fold(context)
+    at = folded.find(wanted) if wanted else -1
+    while at >= 0:
+        end = at + len(wanted)
+        first, last = origins[at], origins[end]
+        if (at == 0 or origins[at - 1] != first) and origins[end - 1] != last:
+            quoted = context[first:last].rstrip()
+            yield Answer(quoted, first)
+        at = folded.find(wanted, at + 1)
+
+
+@lru_cache(maxsize=8)
+def _fold(text: str) -> tuple[str, list[int]]:
+    """A text without case, decomposed, runs of white space as one space; and for each of its characters the place
+    of the grapheme that it is from, with the text's length at the end."""
+    import regex  # type: ignore[import-untyped]
+
+    folded: list[str] = []
+    origins: list[int] = []
+    for match in regex.finditer(r"\s+|\X", text):
+        grapheme = match.group()
+        plain = (
+            " "
+            if grapheme.isspace()
+            else unicodedata.normalize("NFD", unicodedata.normalize("NFD", grapheme).casefold())
+        )
+        folded.append(plain)
+        origins.extend([match.start()] * len(plain))
+    return "".join(folded), [*origins, len(text)]
+
+
+# Tables
+
+
+def _jsonl_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | _Fault]]:
+    first = text.lstrip()[:40].split("\n")[0].strip()
+    if not first.startswith("{"):
+        raise LaminaError(f"{file}: not JSONL: it starts with {first!r}: expected one JSON object a line")
+    if first == "{":
+        raise LaminaError(f"{file}: not JSONL: its first line is only '{{': a JSON document is named .json")
+    for line, content in enumerate(text.split("\n"), 1):
+        if content.strip():
+            row = _jsonl_row(content)
+            if isinstance(row, dict) and isinstance(row.get("data"), list):
+                raise LaminaError(f"{file}: line {line}: this is SQuAD JSON: name it .json")
+            yield line, row
+
+
+def _jsonl_row(content: str) -> dict[str, Any] | _Fault:
+    try:
+        row = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        return _Fault(f"not JSON ({detail})", "expected one whole JSON object a line")
+    return row if isinstance(row, dict) else _Fault(f"expected a JSON object, found {_kind(row)}")
+
+
+def _csv_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | _Fault]]:
+    if text.lstrip().startswith(("{", "[")):
+        raise LaminaError(f"{file}: not CSV: it starts like JSON: name it .json, or .jsonl for one object a line")
+    columns, delimiter = _csv_header(text, file)
+    for line, cells in _csv_cells(text, delimiter):
+        if isinstance(cells, _Fault):
+            yield line, cells
+        elif line > 1 and len(cells) != len(columns):
+            yield line, _Fault(f"{len(cells)} columns, but the header has {len(columns)}", "quote texts with commas")
+        elif line > 1:
+            yield line, _csv_row(dict(zip(columns, cells, strict=True)))
+
+
+def _csv_header(text: str, file: str) -> tuple[list[str], str]:
+    """The columns and what separates them: a comma, a tab or a semicolon."""
+    line = text.split("\n", 1)[0].strip("\r")
+    for delimiter in ",\t;":
+        columns = [name.strip().strip('"').lower() for name in line.split(delimiter)]
+        if {"question", "context"} <= set(columns) and {"answer", "answers"} & set(columns):
+            return columns, delimiter
+    raise LaminaError(
+        f"{file}: line 1: the header needs the columns question, context, answer (or answers): found {_short(line)!r}"
+    )
+
+
+def _csv_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | _Fault]]:
+    """Each row with the line on which it starts. The limit on a cell's size is the process's, so it is put back."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[tuple[int, list[str] | _Fault]] = []
+    limit = csv.field_size_limit(sys.maxsize)
+    line = 1
+    try:
+        for cells in reader:
+            if cells:
+                rows.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        rows.append((line, _Fault(f"not CSV: {error}", 'quote texts with "…" and double the quotes in them')))
+    finally:
+        csv.field_size_limit(limit)
+    return rows
+
+
+def _csv_row(cells: dict[str, str]) -> dict[str, Any]:
+    """Cells as the values that JSONL would have."""
+    row: dict[str, Any] = dict(cells)
+    row["answer_start"] = _csv_value(cells.get("answer_start", ""), _csv_start)
+    row["is_impossible"] = _csv_value(cells.get("is_impossible", ""), _csv_truth)
+    if cells.get("answers", "").startswith(("[", "{")):
+        row["answers"] = _csv_value(cells["answers"], json.loads)
+    return row
+
+
+def _csv_value(cell: str, convert: Callable[[str], Any]) -> Any:
+    """The cell's value; None for an empty cell; a cell that cannot be converted stays text, for the walker to judge."""
+    try:
+        return convert(cell) if cell.strip() else None
+    except ValueError:
+        return cell
+
+
+def _csv_start(cell: str) -> Any:
+    if cell.strip().startswith("["):
+        return json.loads(cell)
+    number = float(cell)
+    return int(number) if number.is_integer() else cell
+
+
+def _csv_truth(cell: str) -> Any:
+    return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
+
+
+# Files
+
+
+def kind_of(path: Path) -> str:
+    """``.json``, ``.jsonl`` or ``.csv``: what the ending says, whatever the packing."""
+    name = path.name.lower()
+    for kind in FORMATS:
+        if name.endswith(tuple(kind + packing for packing in PACKINGS)):
+            return kind
+    raise LaminaError(f"{path}: unknown ending: expected .json, .jsonl or .csv, alone or with .gz or .xz after it")
+
+
+def read_text(path: Path) -> str:
+    """A file's text, unpacked as its ending says and without a byte order mark. Every failure is one clear line."""
+    return _decode(path, _bytes(path))
+
+
+def _decode(path: Path, packed: bytes) -> str:
+    data = _unpack(path, packed)
+    if not data.strip():
+        raise LaminaError(f"{path}: is empty")
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        hint = " (it looks like UTF-16)" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
+        raise LaminaError(f"{path}: byte {error.start}: not UTF-8{hint}: save the file as UTF-8") from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise LaminaError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise LaminaError(f"{path}: is a folder: name a file in it") from None
+    except OSError as error:
+        raise LaminaError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _unpack(path: Path, data: bytes) -> bytes:
+    packing = path.suffix.lower() if path.suffix.lower() in _MAGIC else ""
+    actual = next((name for name, magic in _MAGIC.items() if data.startswith(magic)), "")
+    if not data:
+        raise LaminaError(f"{path}: is empty")
+    if packing and packing != actual and not _MAGIC[packing].startswith(data):
+        raise LaminaError(f"{path}: not {packing[1:]} data, though named so: {_rename(path.stem, actual)}")
+    if actual and not packing:
+        raise LaminaError(f"{path}: is {actual[1:]} data: {_rename(path.name, actual)}")
+    try:
+        if packing == ".gz":
+            return gzip.decompress(data)
+        return lzma.decompress(data) if packing == ".xz" else data
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        truncated = isinstance(error, EOFError) or "end-of-stream" in str(error)
+        what = "ends in the middle (truncated)" if truncated else f"is damaged ({error})"
+        raise LaminaError(f"{path}: the {packing[1:]} data {what}: get the whole file again") from None
+
+
+def _rename(stem: str, packing: str) -> str:
+    return f"name it {stem}{packing}"
+
+
+def _pack(path: Path, data: bytes) -> bytes:
+    if path.suffix.lower() == ".gz":
+        return gzip.compress(data, mtime=0)
+    return lzma.compress(data) if path.suffix.lower() == ".xz" else data
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Also through symbolic and hard links."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+def _write_at_once(path: Path, data: bytes) -> None:
+    """Readers see the whole new file or what was there before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise LaminaError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _parse_json(text: str, file: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LaminaError(f"{file}: {_json_complaint(text, error)}") from None
+
+
+def _json_complaint(text: str, error: ValueError | RecursionError) -> str:
+    """One line on why a text is not JSON, with the usual causes by name."""
+    if not isinstance(error, json.JSONDecodeError):
+        return "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    whole = text.strip()
+    place = f"line {error.lineno} column {error.colno}"
+    if not whole.startswith(("{", "[")):
+        return f"not JSON: it starts with {_short(whole)!r}: a table is named .csv"
+    if error.msg == "Extra data":
+        return f"{place}: the JSON ends, but more follows: one object a line is named .jsonl"
+    if whole[-1] not in "}]" or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
+        return f"{place}: the JSON ends in the middle (truncated): get the whole file again"
+    return f"{place}: not JSON: {error.msg}"
+
+
+# Words for messages
+
+
+def _text_fault(value: object, name: str) -> str | None:
+    """Why a value is no text to work with, or None."""
+    if value is _MISSING:
+        return f"{name} is missing"
+    if not isinstance(value, str):
+        return f"{name} is {_kind(value)}, not a text"
+    if not value.strip():
+        return f"{name} is empty"
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return f"{name} holds half a character (a lone surrogate) at {error.start}"
+    return None
+
+
+def _kind(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int | float | str):
+        return repr(_short(value) if isinstance(value, str) else value)
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _id_note(own_id: object) -> str:
+    return f" (id {_short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
+
+
+def _short(text: str, limit: int = 40) -> str:
+    """A text on one line of bounded length."""
+    line = " ".join(text[: 4 * limit].split()) or text[:limit]
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,234 @@
+"""The encoder: embeddings, then L post-norm transformer blocks (BERT; Devlin et al. 2019, after Vaswani et al. 2017).
+
+One module serves BERT, ELECTRA, ALBERT, RoBERTa/XLM-R and DistilBERT; what differs between them is in `EncoderConfig`.
+Departures from the checkpoints' own code:
+
+- No dropout on the attention probabilities by default: on a CPU it switches off the fused attention and its random
+  numbers cost more than the matrix products.
+- Dropout follows the embeddings, the attention's output and the feed-forward's output in every family (ALBERT leaves
+  out the last and DistilBERT the second; in evaluation there is no difference).
+- Positions count tokens from the left. RoBERTa's own code skips padding when it counts, which is the same for padding
+  on the right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lamina.encoder.stack import HiddenStack
+
+Family = Literal["bert", "electra", "albert", "roberta", "distilbert"]
+Activation = Literal["gelu", "gelu_new", "relu"]
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The shape of an encoder: all that is needed to build it, and nothing about where its weights come from."""
+
+    family: Family
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    vocab: int
+    positions: int  # rows of the position table
+    types: int  # 0: no token types (DistilBERT)
+    embedding: int  # width of the embedding tables
+    eps: float = 1e-12
+    activation: Activation = "gelu"
+    pad_id: int = 0
+    position_offset: int = 0  # the first token's row of the position table (RoBERTa: pad_id + 1)
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    shared: bool = False  # ALBERT: one block's weights serve all layers
+    pooler: bool = True
+
+    @property
+    def projected(self) -> bool:
+        """Whether a linear map leads from the embeddings to the blocks (ALBERT has it whatever the widths)."""
+        return self.embedding != self.hidden or self.family == "albert"
+
+    @property
+    def max_length(self) -> int:
+        """The longest row that the position table can serve."""
+        return self.positions - self.position_offset
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> EncoderConfig:
+        return cls(**values)
+
+
+class Dropout(nn.Module):
+    """Dropout that is cheap on a CPU: 16 random bits decide about each value.
+
+    Torch's own draws a whole random number for each, which makes it a twentieth of a training step and more. The
+    probability is rounded to a multiple of 2^-16; the random bits come from torch's default generator as usual.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # 64 bits for four values
+        noise = draws.view(torch.int16)[: x.numel()].view(x.shape)  # uniform over the 2^16 values of an int16
+        keep = noise >= round(self.p * 2**16) - 2**15
+        return x * keep.to(x.dtype).mul_(1 / (1 - self.p))
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Embeddings(nn.Module):
+    """Sum of word, position and type vectors, normalised, and mapped to the width of the blocks if that differs."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.offset = config.position_offset
+        self.max_length = config.max_length
+        self.word = table(config.vocab, config.embedding)
+        self.position = table(config.positions, config.embedding)
+        self.segment = table(config.types, config.embedding) if config.types else None
+        self.norm = nn.LayerNorm(config.embedding, eps=config.eps)
+        self.dropout = Dropout(config.dropout)
+        self.projection = nn.Linear(config.embedding, config.hidden) if config.projected else nn.Identity()
+
+    def forward(self, ids: Tensor, type_ids: Tensor) -> Tensor:
+        length = ids.shape[1]
+        if length > self.max_length:
+            raise ValueError(f"rows of {length} tokens, but the encoder's position table ends at {self.max_length}")
+        x = self.word(ids)  # [R, T, E]
+        x = x + self.position.weight[self.offset : self.offset + length]  # a slice: every row has the same positions
+        if self.segment is not None:
+            x = x + self.segment(type_ids)
+        return cast(Tensor, self.projection(self.dropout(self.norm(x))))  # [R, T, H]
+
+
+def table(rows: int, width: int) -> nn.Embedding:
+    """An embedding that `initialise` fills: torch's own start takes a second under the meta device."""
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.dropout = config.attention_dropout
+        self.query = nn.Linear(config.hidden, config.hidden)
+        self.key = nn.Linear(config.hidden, config.hidden)
+        self.value = nn.Linear(config.hidden, config.hidden)
+        self.output = nn.Linear(config.hidden, config.hidden)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """``mask`` is [R, 1, 1, T], True on the keys that may be seen; None means all of them, which is faster."""
+        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)  # [R, A, T, H/A]
+        return cast(Tensor, self.output(mixed.transpose(1, 2).flatten(2)))  # [R, T, H]
+
+    def split(self, x: Tensor) -> Tensor:
+        """[R, T, H] -> [R, A, T, H/A]; a view."""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class Block(nn.Module):
+    """Attention, then the feed-forward network; each is added to its input and the sum is normalised (post-norm)."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config)
+        self.attention_norm = nn.LayerNorm(config.hidden, eps=config.eps)
+        self.up = nn.Linear(config.hidden, config.intermediate)
+        self.activation = activation(config.activation)
+        self.down = nn.Linear(config.intermediate, config.hidden)
+        self.output_norm = nn.LayerNorm(config.hidden, eps=config.eps)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        x = self.attention_norm(x + self.dropout(self.attention(x, mask)))  # [R, T, H]
+        inner = self.activation(self.up(x))  # [R, T, I]
+        return cast(Tensor, self.output_norm(x + self.dropout(self.down(inner))))  # [R, T, H]
+
+
+def activation(name: Activation) -> nn.Module:
+    """`gelu_new` is the tanh approximation that ALBERT was trained with."""
+    return {"gelu": nn.GELU(), "gelu_new": nn.GELU(approximate="tanh"), "relu": nn.ReLU()}[name]
+
+
+class Encoder(nn.Module):
+    """Layer 0 is the embeddings' output, layer i the output of block i.
+
+    ``blocks`` holds each set of weights once, so ALBERT has one block there; ``layers`` has one entry a layer.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(1 if config.shared else config.layers))
+        self.pooler = nn.Linear(config.hidden, config.hidden) if config.pooler else None
+        self.apply(initialise)
+
+    @property
+    def layers(self) -> list[Block]:
+        """The block of each layer 1..L, in order."""
+        blocks = cast(list[Block], list(self.blocks))
+        return blocks * self.config.layers if self.config.shared else blocks
+
+    def embed(self, ids: Tensor, type_ids: Tensor) -> Tensor:
+        """The states of layer 0: [R, T] -> [R, T, H]."""
+        return cast(Tensor, self.embeddings(ids, type_ids))
+
+    def forward(
+        self, x: Tensor, mask: Tensor, *, start: int = 0, keep: Collection[int] | None = None, pool: bool = False
+    ) -> HiddenStack:
+        """Runs the blocks above layer ``start`` on ``x``, the states of that layer, and returns the layers in ``keep``.
+
+        ``keep`` None means the last layer only. Blocks above the highest kept layer are not computed, unless ``pool``
+        asks for the pooled vector (the first token's last state through the pooler and tanh).
+        """
+        depth = self.config.layers
+        wanted = {depth} if keep is None else set(keep)
+        if outside := sorted(layer for layer in wanted if not start <= layer <= depth):
+            raise ValueError(f"layers {outside} were asked for, but a run from layer {start} has {start} to {depth}")
+        if pool and self.pooler is None:
+            raise ValueError("this encoder has no pooler")
+
+        key_mask = None if bool(mask.all()) else mask[:, None, None, :]  # [R, 1, 1, T]
+        kept = {start: x} if start in wanted else {}
+        last = depth if pool else max(wanted, default=start)
+        for layer, block in enumerate(self.layers[start:last], start + 1):
+            x = block(x, key_mask)  # [R, T, H]
+            if layer in wanted:
+                kept[layer] = x
+        pooled = torch.tanh(self.pooler(x[:, 0])) if pool and self.pooler is not None else None  # [R, H]
+        return HiddenStack(tuple(kept), tuple(kept.values()), mask, depth, pooled)
+
+
+def initialise(module: nn.Module) -> None:
+    """Random weights as BERT starts with them: normal(0, 0.02), biases 0; norms start as the identity.
+
+    Under the meta device there is nothing to fill, and torch would import its compiler to do so, which takes a second.
+    """
+    if isinstance(module, nn.Linear | nn.Embedding) and not module.weight.is_meta:
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.LayerNorm):
+        module.reset_parameters()

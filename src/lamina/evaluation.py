@@ -1,0 +1,56 @@
+"""Predictions -> scores: the threshold for "no answer" and what a model is worth at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lamina.answers.decode import Prediction
+from lamina.data.examples import Example
+from lamina.scoring.squad import balanced_threshold, f1, score_squad2
+
+Scores = dict[str, float]
+
+
+def references(examples: Sequence[Example]) -> dict[str, list[str]]:
+    """The gold texts of every question; none for an unanswerable one."""
+    return {example.id: [answer.text for answer in example.answers] for example in examples}
+
+
+def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example]) -> tuple[float, float]:
+    """The null threshold with the best mean of HasAns_f1 and NoAns_f1, and that mean in percent.
+
+    The mean of the two, not the plain F1: the shares of unanswerable questions here and where the model will be used
+    may differ widely, and the plain F1 would carry the one over to the other.
+    """
+    answered = [
+        max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
+        for p, e in zip(predictions, examples, strict=True)
+    ]
+    odds = np.array([p.null_odds for p in predictions])
+    threshold, mean = balanced_threshold(odds, np.array(answered), np.array([bool(e.answers) for e in examples]))
+    return threshold, 100 * mean
+
+
+def score_at(predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float) -> Scores:
+    """The official SQuAD 2.0 scores when "no answer" is said above `threshold`, with the best-threshold ones."""
+    texts = {p.id: _text(p) for p in predictions}
+    odds = {p.id: p.null_odds for p in predictions}
+    return score_squad2(references(examples), texts, odds, threshold=threshold)
+
+
+def score_all(predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float) -> dict[str, Scores]:
+    """Scores at threshold 0, at the run's own (tuned) threshold, and at the one that is best on these very examples."""
+    zero = score_at(predictions, examples, 0.0)
+    tuned = score_at(predictions, examples, threshold) if threshold else zero
+    best = score_at(predictions, examples, zero["best_f1_thresh"])
+    return {
+        "zero": {"threshold": 0.0} | zero,
+        "tuned": {"threshold": threshold} | tuned,
+        "best": {"threshold": zero["best_f1_thresh"]} | best,
+    }
+
+
+def _text(prediction: Prediction) -> str:
+    return prediction.candidates[0].text if prediction.candidates else ""

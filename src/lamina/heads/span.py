@@ -1,0 +1,51 @@
+"""The span head of BERT: one vector for starts, one for ends; "no answer" is the classifier token."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from lamina.data.batches import Batch
+from lamina.heads.outputs import SpanOutputs
+
+
+class SpanHead(nn.Module):
+    """logit_start(t) = S . v_t + b_S and logit_end(t) = E . v_t + b_E for the mixer's token vectors v."""
+
+    slots = 2
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(self.slots, width))  # S and E
+        self.bias = nn.Parameter(torch.empty(self.slots))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=0.02)
+        nn.init.zeros_(self.bias)
+
+    def queries(self) -> Tensor:
+        return self.weight  # [2, D]
+
+    def forward(self, vectors: Tensor, batch: Batch) -> SpanOutputs:
+        # [R, Q, T, D] -> [R, 2, T]; one mixture serves both ends, or each end has its own
+        logits = (vectors @ self.weight.unsqueeze(-1)).squeeze(-1) if vectors.shape[1] == 2 else self._shared(vectors)
+        start, end = (logits + self.bias[:, None]).float().unbind(1)
+        allowed = batch.context.clone()
+        allowed[:, 0] = True
+        return SpanOutputs(start, end, allowed)
+
+    def _shared(self, vectors: Tensor) -> Tensor:
+        return nn.functional.linear(vectors[:, 0], self.weight).transpose(1, 2)
+
+
+class SpanHeadOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["span"] = "span"
+
+    def build(self, width: int) -> SpanHead:
+        return SpanHead(width)

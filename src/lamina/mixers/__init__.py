@@ -1,0 +1,30 @@
+"""Mixers: the hidden layers of an encoder -> one vector a token.
+
+A mixer is an ``nn.Module`` of the shape of `Mixer`. Its options stand beside its maths; `MixerOptions` is the union of
+all options, and so the registry.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from lamina.encoder.stack import HiddenStack
+from lamina.mixers.pooling import LastLayer, LastLayerOptions
+
+MixerOptions = LastLayerOptions
+
+__all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions"]
+
+
+class Mixer(Protocol):
+    width: int  # D of the vectors it yields
+
+    def layers(self, depth: int) -> tuple[int, ...]:
+        """Which layers it needs from an encoder of `depth` blocks; no others are kept."""
+        ...
+
+    def __call__(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        """[R, Q, T, D] where Q is 1, or the number of the head's queries when each gets its own mixture."""
+        ...

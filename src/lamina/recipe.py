@@ -1,0 +1,138 @@
+"""Recipes: what to train, on what, how. A TOML file, or the recipe.json of a run.
+
+Top-level ``data``, ``mixer``, ``head`` and ``objective`` tables are sugar for the task "main".
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lamina.answers.decode import AnswerOptions
+from lamina.data.windows import WindowOptions
+from lamina.encoder.load import EncoderOptions
+from lamina.errors import LaminaError
+from lamina.heads import HeadOptions
+from lamina.mixers import MixerOptions
+from lamina.objectives import ObjectiveOptions
+from lamina.training.options import TrainOptions
+
+
+class DataOptions(BaseModel):
+    """Where the texts come from. `holdout` is the share of questions kept, by article, for choosing checkpoint and threshold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    train: str
+    dev: str | None = None
+    holdout: float = Field(default=0.05, ge=0, lt=1)
+    duplicate_ids: Literal["error", "rename"] = "error"
+    questions: int | None = Field(default=None, ge=1)  # train on so many, drawn by train.seed
+    dev_questions: int | None = Field(default=None, ge=1)
+
+
+class TaskOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: DataOptions
+    mixer: MixerOptions = MixerOptions()
+    head: HeadOptions = HeadOptions()
+    objective: ObjectiveOptions = ObjectiveOptions()
+
+
+class Recipe(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tasks: dict[str, TaskOptions]
+    window: WindowOptions = WindowOptions()
+    encoder: EncoderOptions = EncoderOptions()
+    answer: AnswerOptions = AnswerOptions()
+    train: TrainOptions = TrainOptions()
+
+    @property
+    def main(self) -> TaskOptions:
+        return self.tasks["main"]
+
+
+def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
+    """Reads a recipe and applies ``a.b=value`` settings to it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except FileNotFoundError:
+        raise LaminaError(f"{path}: no such recipe; `lamina recipes list` shows those that come with Lamina") from None
+    except (ValueError, OSError) as error:
+        raise LaminaError(f"{path}: not a recipe that can be read ({error})") from error
+    return parse_recipe(values, settings, name=str(path))
+
+
+def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:
+    values = json.loads(json.dumps(values, default=str))  # a copy that settings may change
+    for setting in settings:
+        _apply(values, setting)
+    if "tasks" not in values:
+        task_tables = {key: values.pop(key) for key in TaskOptions.model_fields if key in values}
+        values["tasks"] = {"main": task_tables}
+    try:
+        recipe = Recipe.model_validate(values)
+    except ValidationError as error:
+        raise LaminaError(f"{name}: {_first_problem(error)}") from None
+    if list(recipe.tasks) != ["main"]:
+        raise LaminaError(f"{name}: tasks are {', '.join(recipe.tasks)}; this version trains the one task \"main\"")
+    return recipe
+
+
+def _apply(values: dict[str, Any], setting: str) -> None:
+    path, equals, text = setting.partition("=")
+    if not equals or not path.strip():
+        raise LaminaError(f"--set {setting}: write it as --set table.field=value, for example --set train.epochs=1")
+    *tables, field = path.strip().split(".")
+    if "tasks" in values and tables and tables[0] in TaskOptions.model_fields:
+        tables = ["tasks", "main", *tables]
+    for table in tables:
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
+            raise LaminaError(f"--set {setting}: {table} is not a table")
+    try:
+        values[field] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        values[field] = text
+
+
+def _first_problem(error: ValidationError) -> str:
+    """One line: where, what, and what may have been meant."""
+    problem = error.errors()[0]
+    where = [str(part) for part in problem["loc"]]
+    name = ".".join(where[2:] if where[:2] == ["tasks", "main"] else where)
+    if problem["type"] == "extra_forbidden":
+        fields = sorted(_fields(Recipe))
+        full = ".".join(where)
+        close = get_close_matches(full, fields, n=1) or [f for f in fields if f.rpartition(".")[2] == where[-1]][:1]
+        hint = f"did you mean {close[0].removeprefix('tasks.main.')}?" if close else _list_fields(full, fields)
+        return f"{name}: no such field; {hint}"
+    if problem["type"] == "missing":
+        return f"{name}: is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    given = problem.get("input")
+    return f"{name}: {message}" + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
+
+
+def _list_fields(full: str, fields: list[str]) -> str:
+    table = full.rpartition(".")[0] + "." if "." in full else ""
+    names = sorted({field.removeprefix(table).partition(".")[0] for field in fields if field.startswith(table)})
+    return f"there are {', '.join(names)}"
+
+
+def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        inner = TaskOptions if name == "tasks" else field.annotation
+        path = f"{prefix}{name}" + (".main" if name == "tasks" else "")
+        yield path
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _fields(inner, f"{path}.")

@@ -1,0 +1,222 @@
+"""Trains a recipe into a run folder."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from lamina.answers.decode import Prediction, decode
+from lamina.answers.formats import null_odds_json, predictions_json
+from lamina.assemble import build_model, build_on_meta, dev_examples, make_optimizer, train_examples
+from lamina.data.batches import make_batch, pack
+from lamina.data.examples import Example
+from lamina.data.splits import hold_out
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import LOST, Longs, Windows, make_windows
+from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
+from lamina.evaluation import score_all, tune_threshold
+from lamina.inference import SpanLogits, span_logits
+from lamina.model import Model
+from lamina.progress import Progress, Silent
+from lamina.recipe import Recipe
+from lamina.run import FORMAT, Run, read_json, replacing, versions, write_json
+from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint, trained_weights
+from lamina.training.loop import Evaluation, Step, fit
+from lamina.training.options import TrainOptions, choose_device, choose_precision
+from lamina.training.plan import Plan, evaluation_points, plan_steps
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some examples and their windows."""
+
+    examples: Sequence[Example]
+    windows: Windows
+
+    def answers(self, model: Model, recipe: Recipe, progress: Progress | None = None) -> tuple[SpanLogits, list[Prediction]]:
+        logits = span_logits(model, self.windows, progress=progress)
+        return logits, decode(self.windows, logits.start, logits.end, self.examples, recipe.answer)
+
+
+def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress | None = None) -> Run:
+    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood."""
+    progress = progress or Silent()
+    run = Run(out)
+    if resume and run.finished:
+        progress.say(f"{out}: this run has finished already")
+        return run
+    build_on_meta(recipe)
+    source = encoders.find(recipe.encoder)
+    if recipe.train.threads:
+        torch.set_num_threads(recipe.train.threads)
+    device = choose_device(recipe.train.device)
+
+    progress.say(f"reading {recipe.main.data.train}")
+    tokenizer = Tokenizer(source.tokenizer)
+    learned, held_out = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
+    training = Part(learned, make_windows(learned, tokenizer, recipe.window))
+    holdout = Part(held_out, make_windows(held_out, tokenizer, recipe.window))
+    dev = dev_examples(recipe)  # read now: a mistake there should not wait for the end of training
+    progress.say(
+        f"{len(learned)} questions in {len(training.windows)} windows to train on, {len(held_out)} held out by article"
+    )
+
+    _open_folder(run, recipe, resume=resume)
+    model = build_model(recipe, encoders.load(source)).to(device)
+    optimizer = make_optimizer(model, recipe.train)
+    known_steps = read_json(run.info)["steps"] if run.exists else None
+    plan = make_plan(recipe.train, training.windows, model, holdout.windows, known_steps)
+    info = _describe(recipe, source, device) | {"steps": len(plan)}
+    write_json(run.info, info)
+
+    state = load_checkpoint(run.checkpoint, model, optimizer) if run.checkpoint.exists() else State()
+    with run.metrics.open("ab") as metrics:
+        metrics.truncate(state.metrics_bytes)
+
+        def save(state: State) -> None:
+            metrics.flush()
+            state.metrics_bytes = metrics.tell()
+            save_checkpoint(run.checkpoint, model, optimizer, state)
+
+        state = fit(
+            model,
+            {name: [options.objective.build()] for name, options in recipe.tasks.items()},
+            [(epoch, partial(make_step, training.windows, rows, recipe.train.memory_tokens)) for epoch, rows in plan],
+            evaluate=partial(_evaluate_holdout, recipe=recipe, part=holdout),
+            evaluate_at=evaluation_points(plan, len(training.windows), recipe.train.evaluate_every) if held_out else set(),
+            optimizer=optimizer,
+            options=recipe.train,
+            precision=choose_precision(recipe.train.precision, device),
+            state=state,
+            record=lambda entry: metrics.write((json.dumps(entry) + "\n").encode()),
+            save=save,
+            progress=progress,
+        )
+
+    with replacing(run.model) as temporary:
+        save_file({name: value.contiguous() for name, value in trained_weights(model).items()}, temporary)
+    write_json(run.encoder, source.config.to_json())
+    shutil.copyfile(source.tokenizer, run.tokenizer)
+    threshold = tune_threshold(holdout.answers(model, recipe)[1], held_out)[0] if held_out else 0.0
+    costs = vars(state.costs) | {"peak_memory_mb": _peak_memory_mb()}
+    if dev:
+        began = time.monotonic()
+        _score_dev(run, recipe, model, Part(dev, make_windows(dev, tokenizer, recipe.window)), threshold, progress)
+        costs["dev_seconds"] = time.monotonic() - began
+    chosen = state.best_step if state.best else state.step
+    write_json(
+        run.info, info | {"threshold": threshold, "chosen_step": chosen, "stopped_early": state.stopped, "costs": costs, "finished": True}
+    )
+    run.checkpoint.unlink(missing_ok=True)
+    return run
+
+
+def _open_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
+    written = recipe.model_dump(mode="json")
+    if run.recipe.exists():
+        if not resume:
+            raise LaminaError(f"{run.path}: there is a run here already: use --resume to go on with it, or another --out")
+        if (old := read_json(run.recipe)) != written:
+            different = _first_difference(old, written)
+            raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
+    run.path.mkdir(parents=True, exist_ok=True)
+    write_json(run.recipe, written)
+
+
+def _first_difference(old: Any, new: Any, path: str = "") -> str:
+    if isinstance(old, dict) and isinstance(new, dict):
+        key = next(key for key in [*old, *new] if old.get(key) != new.get(key))
+        return _first_difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    return f"{path}: {old!r} then, {new!r} now"
+
+
+def make_plan(
+    options: TrainOptions, windows: Windows, model: Model, holdout: Windows, known_steps: int | None = None
+) -> Plan:
+    """The windows of every step. A time budget becomes a number of steps by a short probe, unless it is known already."""
+    usable = np.flatnonzero(windows.gold[:, 0] != LOST)
+    if not len(usable):
+        raise LaminaError("nothing to train on: no question with an answer that the tokenizer can see")
+    epochs = options.epochs
+    if options.minutes is not None:
+        epochs = float(known_steps) if known_steps else _epochs_in(options.minutes, options, windows, model, holdout)
+    steps = plan_steps(
+        options.seed, epochs, windows.lengths[usable], tokens=options.batch_tokens, windows=options.batch_windows
+    )
+    return [(epoch, usable[rows]) for epoch, rows in itertools.islice(steps, known_steps)]
+
+
+def _epochs_in(minutes: float, options: TrainOptions, windows: Windows, model: Model, holdout: Windows) -> float:
+    """How many epochs fit into `minutes`, by timing a few steps that leave no trace."""
+    device = next(model.parameters()).device
+    rows = np.linspace(0, len(windows) - 1, min(len(windows), 48)).astype(np.int64)
+    rows = rows[np.argsort(windows.lengths[rows])]
+    batches = [make_batch(windows, rows[run]) for run in pack(windows.lengths[rows], options.batch_tokens)]
+
+    def seconds_per_token() -> float:
+        began = time.monotonic()
+        for batch in batches:
+            outputs = model.train()(batch.to(device))
+            (outputs.start.sum() + outputs.end.sum()).backward()
+            model.zero_grad(set_to_none=True)
+        return (time.monotonic() - began) / sum(int(batch.mask.sum()) for batch in batches)
+
+    seconds_per_token()  # the first pass warms up
+    training = 1.05 * seconds_per_token() * len(windows.ids)  # of an epoch; the optimiser takes the 5%
+    evaluating = training / 3 * len(holdout.ids) / len(windows.ids) / options.evaluate_every
+    return 60 * minutes / (training + evaluating)
+
+
+def make_step(windows: Windows, rows: Longs, memory_tokens: int) -> Step:
+    """The micro-batches of a step."""
+    return tuple(("main", make_batch(windows, rows[run])) for run in pack(windows.lengths[rows], memory_tokens))
+
+
+def _evaluate_holdout(model: Model, *, recipe: Recipe, part: Part) -> Evaluation:
+    threshold, mean = tune_threshold(part.answers(model, recipe)[1], part.examples)
+    return Evaluation(mean, {"balanced_f1": mean, "threshold": threshold})
+
+
+def _score_dev(run: Run, recipe: Recipe, model: Model, part: Part, threshold: float, progress: Progress) -> None:
+    """Scores the dev set and writes what it was scored from: enough to decode again, alone or with other runs' outputs."""
+    logits, predictions = part.answers(model, recipe, progress)
+    write_json(run.scores, score_all(predictions, part.examples, threshold))
+    write_json(run.predictions, predictions_json(predictions, threshold))
+    write_json(run.null_odds, null_odds_json(predictions))
+    arrays = {"start": logits.start, "end": logits.end, "row_starts": part.windows.starts}
+    with replacing(run.outputs) as temporary:
+        save_file(
+            {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()},
+            temporary,
+            metadata={"windows": part.windows.fingerprint},
+        )
+
+
+def _describe(recipe: Recipe, source: encoders.Source, device: torch.device) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "versions": versions(),
+        "seed": recipe.train.seed,
+        "encoder": {"name": source.name, "sha256": encoders.digest(source)},
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _peak_memory_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

@@ -1,0 +1,76 @@
+"""Checkpoints: everything that a killed run needs to go on as if nothing had happened, in one file, replaced at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lamina.errors import LaminaError
+from lamina.run import replacing
+
+Weights = dict[str, Tensor]
+
+
+@dataclass
+class Costs:
+    """What training took so far, over all resumptions."""
+
+    train_seconds: float = 0.0
+    evaluate_seconds: float = 0.0
+    tokens: int = 0
+    padded_tokens: int = 0
+
+
+@dataclass
+class State:
+    """Where a run stands. `step` counts finished optimiser steps."""
+
+    step: int = 0
+    best_score: float = float("-inf")
+    best_step: int = 0
+    best: Weights = field(default_factory=dict)
+    stale: int = 0  # evaluations since the best
+    stopped: bool = False  # stopped early
+    metrics_bytes: int = 0
+    costs: Costs = field(default_factory=Costs)
+
+
+def trained_weights(model: nn.Module) -> Weights:
+    """Parameters that train, and buffers: what a run stores. Shared parameters appear once."""
+    weights = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    return {name: value.detach() for name, value in (weights | dict(model.named_buffers())).items()}
+
+
+def copy_weights(model: nn.Module) -> Weights:
+    return {name: value.clone() for name, value in trained_weights(model).items()}
+
+
+def load_weights(model: nn.Module, weights: Weights) -> None:
+    """Puts stored weights back; the names must be exactly those that the model trains."""
+    targets = trained_weights(model)
+    if odd := sorted(targets.keys() ^ weights.keys()):
+        raise LaminaError(f"the stored weights do not fit the model: {odd[0]} is only on one side ({len(odd)} such names)")
+    with torch.no_grad():
+        for name, target in targets.items():
+            target.copy_(weights[name])
+
+
+def save_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
+    content = {"weights": trained_weights(model), "optimizer": optimizer.state_dict(), "state": {**vars(state), "costs": vars(state.costs)}}
+    with replacing(path) as temporary:
+        torch.save(content, temporary)
+
+
+def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+    try:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise LaminaError(f"{path}: the checkpoint cannot be read ({error}): delete it to train from the start") from error
+    load_weights(model, content["weights"])
+    optimizer.load_state_dict(content["optimizer"])
+    state: dict[str, Any] = content["state"]
+    return State(**{**state, "costs": Costs(**state["costs"])})

@@ -1,0 +1,172 @@
+"""The training loop: one function that reads from top to bottom."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from lamina.data.batches import Batch
+from lamina.errors import LaminaError
+from lamina.model import Model
+from lamina.objectives import Term
+from lamina.progress import Progress
+from lamina.training.checkpoint import State, copy_weights, load_weights
+from lamina.training.options import TrainOptions
+from lamina.training.schedules import linear
+
+Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`score` decides which checkpoint is best; `metrics` are logged."""
+
+    score: float
+    metrics: dict[str, float]
+
+
+def fit(
+    model: Model,
+    terms: dict[str, Sequence[Term]],  # of each task
+    steps: Sequence[tuple[int, Callable[[], Step]]],  # the epoch and the batches of each step
+    *,
+    evaluate: Callable[[Model], Evaluation],
+    evaluate_at: set[int],  # after how many steps
+    optimizer: torch.optim.Optimizer,
+    options: TrainOptions,
+    precision: torch.dtype,
+    state: State,
+    record: Callable[[dict[str, object]], object],
+    save: Callable[[State], None],
+    progress: Progress,
+) -> State:
+    """Trains from ``state.step`` to the end of `steps` and leaves the chosen weights in the model."""
+    device = next(model.parameters()).device
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    saved_at = time.monotonic()
+    progress.start("training", len(steps), state.step)
+    with _interruptible() as interrupted:
+        while state.step < len(steps) and not state.stopped:
+            began = time.monotonic()
+            epoch, make_step = steps[state.step]
+            step = make_step()
+            totals = _totals(terms, step)
+
+            model.train()
+            loss = 0.0
+            for number, (task, batch) in enumerate(step):
+                torch.manual_seed(_seed(options.seed, epoch, state.step, number))
+                with _autocast(device, precision):
+                    outputs = model(batch.to(device), task)
+                parts = [term(model, batch.to(device), outputs, totals[task]) for term in terms[task]]
+                share = torch.stack(parts).sum()
+                _check_finite(share.item(), state.step, batch)
+                share.backward()  # type: ignore[no-untyped-call]
+                loss += share.item()
+                state.costs.tokens += int(batch.mask.sum())
+                state.costs.padded_tokens += batch.mask.numel()
+            norm = nn.utils.clip_grad_norm_(trainable, options.clip)
+            rate = options.lr * linear((state.step + 0.5) / len(steps), options.warmup)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+            state.step += 1
+            state.costs.train_seconds += time.monotonic() - began
+            entry: dict[str, object] = {"step": state.step, "epoch": epoch, "loss": loss, "lr": rate, "norm": float(norm)}
+            record(entry)
+            progress.advance(1, f"loss {loss:.3f}, {state.costs.tokens / state.costs.train_seconds:.0f} tokens/s")
+
+            if state.step in evaluate_at:
+                _evaluate(model, evaluate, options, state, record, progress)
+            due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
+            if due or interrupted() or state.step == len(steps) or state.stopped:
+                save(state)
+                saved_at = time.monotonic()
+            if interrupted():
+                raise KeyboardInterrupt
+    if options.keep == "best" and state.best:
+        load_weights(model, state.best)
+    model.eval()
+    return state
+
+
+def _evaluate(
+    model: Model,
+    evaluate: Callable[[Model], Evaluation],
+    options: TrainOptions,
+    state: State,
+    record: Callable[[dict[str, object]], object],
+    progress: Progress,
+) -> None:
+    began = time.monotonic()
+    model.eval()
+    evaluation = evaluate(model)
+    if evaluation.score > state.best_score:
+        state.best_score, state.best_step, state.stale = evaluation.score, state.step, 0
+        if options.keep == "best":
+            state.best = copy_weights(model)
+    else:
+        state.stale += 1
+        state.stopped = options.patience is not None and state.stale >= options.patience
+    state.costs.evaluate_seconds += time.monotonic() - began
+    record({"step": state.step, "evaluation": evaluation.metrics})
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in evaluation.metrics.items())
+    progress.say(f"step {state.step}: {scores}")
+
+
+def _totals(terms: dict[str, Sequence[Term]], step: Step) -> dict[str, dict[str, float]]:
+    """The denominators of the whole step, so that micro-batches add up to its mean."""
+    totals: dict[str, dict[str, float]] = {task: {} for task, _ in step}
+    for task, batch in step:
+        for term in terms[task]:
+            for name, count in term.counts(batch).items():
+                totals[task][name] = totals[task].get(name, 0.0) + count
+    return totals
+
+
+def _seed(*numbers: int) -> int:
+    """One seed from (seed, epoch, step, micro-batch): resuming needs no generator state, evaluation disturbs nothing."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _autocast(device: torch.device, precision: torch.dtype) -> AbstractContextManager[object]:
+    return nullcontext() if precision == torch.float32 else torch.autocast(device.type, precision)
+
+
+def _check_finite(loss: float, step: int, batch: Batch) -> None:
+    if not np.isfinite(loss):
+        raise LaminaError(
+            f"the loss is {loss} at step {step + 1}, in windows {', '.join(map(str, batch.windows))}: "
+            "lower train.lr or look at these windows' texts"
+        )
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C lets the step finish, so that what is saved is whole; a second Ctrl-C stops at once."""
+    asked = False
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    try:
+        previous = signal.signal(signal.SIGINT, ask)
+    except ValueError:  # not the main thread: Ctrl-C is somebody else's
+        yield lambda: False
+        return
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, previous)

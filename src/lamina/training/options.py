@@ -1,0 +1,52 @@
+"""The options of training that do not belong to one technique."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from lamina.errors import LaminaError
+
+
+class TrainOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    epochs: float = Field(default=2.0, gt=0)
+    minutes: float | None = Field(default=None, gt=0)  # a time budget instead of epochs; becomes a number of steps
+    lr: float = Field(default=1e-4, gt=0)
+    warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
+    weight_decay: float = Field(default=0.01, ge=0)
+    clip: float = Field(default=1.0, gt=0)
+    batch_tokens: int = Field(default=3072, ge=1)  # padded tokens of a step
+    batch_windows: int | None = Field(default=None, ge=1)  # a fixed number of windows a step instead
+    memory_tokens: int = Field(default=4096, ge=1)  # padded tokens at once: a step is cut into micro-batches of this size
+    evaluate_every: float = Field(default=0.25, gt=0)  # epochs
+    keep: Literal["best", "last"] = "best"
+    patience: int | None = Field(default=None, ge=1)  # stop after so many evaluations without a gain
+    checkpoint_minutes: float = Field(default=5.0, ge=0)
+    seed: int = Field(default=0, ge=0)
+    threads: int | None = Field(default=None, ge=1)
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is cuda, else mps, else cpu."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise LaminaError(f"train.device = {name!r} cannot be used here ({reason}): choose auto, cpu, cuda or mps") from error
+    return device
+
+
+def choose_precision(name: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 on GPUs that have it, else float32."""
+    if name == "auto":
+        return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
+    return torch.float32 if name == "float32" else torch.bfloat16

@@ -1,0 +1,14 @@
+"""Learning-rate schedules: pure functions of progress in [0, 1]."""
+
+from __future__ import annotations
+
+
+def linear(progress: float, warmup: float) -> float:
+    """Rises from 0 to 1 over the first `warmup` of training, then falls to 0.
+
+    >>> [linear(p, 0.2) for p in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if progress < warmup:
+        return progress / warmup
+    return (1 - progress) / (1 - warmup)

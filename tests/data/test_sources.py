@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.data import fables, sources
+from lamina.data.examples import Answer, Example
+from lamina.data.squad import to_squad
+from lamina.errors import LaminaError
+
+EXAMPLE = Example("q1", "What flies?", "An owl flies.", (Answer("An owl", 0),), "q1", "Owls")
+CORPUS = to_squad([EXAMPLE])
+
+
+def write(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(CORPUS))
+    return path
+
+
+def complaint(name: str) -> str:
+    with pytest.raises(LaminaError) as caught:
+        sources.locate(name)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAMINA_DATA", raising=False)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("LAMINA_DATA", str(folder))
+    return folder
+
+
+# Names on this machine
+
+
+def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def make(split: str) -> dict[str, Any]:
+        asked.append(split)
+        return CORPUS
+
+    monkeypatch.setattr(fables, "make", make, raising=False)
+    write(tmp_path / "fables" / "dev")
+    assert sources.locate("fables/dev") == sources.Bundled("fables/dev")
+    assert sources.load_examples("fables/dev") == [EXAMPLE]
+    assert asked == ["dev"]
+
+
+def test_a_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None:
+    write(data / "own.json")
+    assert sources.locate("own.json") == data / "own.json"
+    write(tmp_path / "own.json")
+    assert sources.locate("own.json") == Path("own.json")
+    assert sources.load_examples("own.json") == [EXAMPLE]
+
+
+@pytest.mark.parametrize("ending", ["", ".json", ".json.xz", ".jsonl.gz", ".csv", ".csv.xz"])
+def test_the_data_folder_adds_the_ending(data: Path, ending: str) -> None:
+    file = data / "sub" / f"own-v1.1{ending}"
+    file.parent.mkdir()
+    file.touch()
+    assert sources.locate("sub/own-v1.1") == file
+
+
+def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert sources.locate("~/" + write(tmp_path / "own.json").name) == tmp_path / "own.json"
+
+
+def test_unknown_name_says_where_it_looked_and_what_is_close(data: Path) -> None:
+    write(data / "squad2-dev.json")
+    text = complaint("squad2-dv")
+    assert "no file squad2-dv" in text
+    assert f"$LAMINA_DATA ({data})" in text
+    assert "did you mean 'squad2-dev'" in text
+
+
+def test_unknown_path_is_compared_with_its_neighbours(tmp_path: Path) -> None:
+    write(tmp_path / "corpora" / "train.json")
+    text = complaint("corpora/trian.json")
+    assert "$LAMINA_DATA is not set" in text
+    assert "did you mean 'corpora/train.json'" in text
+
+
+def test_unknown_bundled_name() -> None:
+    assert "'fables/train'" in complaint("fables/trian")
+
+
+def test_a_folder_is_not_data(tmp_path: Path) -> None:
+    write(tmp_path / "corpora" / "train.json")
+    assert complaint("corpora").endswith("is a folder: name a file in it: train.json")
+
+
+def test_a_data_folder_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_DATA", "/nowhere/at/all")
+    assert "/nowhere/at/all, which is no folder" in complaint("x")
+    assert [listed.name for listed in sources.available()] == list(sources.BUNDLED)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
+def test_impossible_file_names(name: str) -> None:
+    assert "no such data" in complaint(name)
+
+
+def test_available(data: Path) -> None:
+    file = write(data / "sub" / "own.json")
+    (data / "notes.txt").touch()
+    assert sources.available() == [
+        sources.Listed("fables/train", "generated"),
+        sources.Listed("fables/dev", "generated"),
+        sources.Listed("sub/own.json", "json", file.stat().st_size, file),
+    ]
+    assert sources.locate("sub/own.json") == file
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, lamina.data.sources; print(*{'torch', 'huggingface_hub', 'regex', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+# The hub
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as listing and fetching files of the data set ann/owls takes."""
+
+    files = ("README.md", "data/train-v1.json", "data/dev-v1.json", "data/dev.json", "extra/a-test.csv", "b_test.jsonl")
+    body = json.dumps(CORPUS).encode()
+
+    def do_GET(self) -> None:
+        base, _, rest = self.path.partition("?")[0].partition("/resolve/main/")
+        if self.path.startswith("/api/datasets/ann/owls/tree/main"):
+            tree = [{"type": "file", "path": file, "size": len(self.body), "oid": "0" * 40} for file in self.files]
+            self.reply(200, json.dumps(tree).encode())
+        elif base == "/datasets/ann/owls" and rest in self.files:
+            self.reply(200, self.body, {"ETag": '"1f"', "X-Repo-Commit": "1" * 40})
+        elif "/ann/owls" in self.path:
+            self.reply(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": "1" * 40})
+        else:
+            self.reply(404, b"", {"X-Error-Code": "RepoNotFound"})
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {
+            "Content-Length": str(len(body)),
+            "Content-Type": "application/json",
+            **(headers or {}),
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from huggingface_hub import close_session, constants
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+    close_session()
+    yield
+    close_session()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import close_session, constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    close_session()
+
+
+def cached_hub(cache: Path, files: list[str]) -> None:
+    """The folders that huggingface_hub leaves behind when it fetched these files of ann/owls."""
+    root = cache / "datasets--ann--owls"
+    (root / "refs").mkdir(parents=True)
+    (root / "refs" / "main").write_text("1" * 40)
+    for file in files:
+        write(root / "snapshots" / ("1" * 40) / file)
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    "name", ["hub:ann/owls/data/dev-v1.json", "ann/owls:dev", "ann/owls:train", "hub:ann/owls:dev"]
+)
+def test_fetches_from_the_hub(name: str, cache: Path) -> None:
+    path = sources.locate(name)
+    assert isinstance(path, Path)
+    assert path.is_relative_to(cache)
+    assert sources.load_examples(name) == [EXAMPLE]
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_split_is_the_file_of_that_whole_name_or_else_word() -> None:
+    assert str(sources.locate("ann/owls:dev")).endswith("data/dev.json")
+    assert str(sources.locate("ann/owls:train")).endswith("data/train-v1.json")
+    assert "several files fit: name one, as in hub:ann/owls/extra/a-test.csv" in complaint("ann/owls:test")
+    assert "no file of ann/owls is named after 'tset'" in complaint("ann/owls:tset")
+
+
+@pytest.mark.usefixtures("hub")
+def test_what_the_hub_does_not_have() -> None:
+    assert "ann/owls has no file gone.json" in complaint("hub:ann/owls/gone.json")
+    assert "the hub has no data set bob/owls for you" in complaint("hub:bob/owls/dev.json")
+    text = complaint("bob/owls:dev")
+    assert "the hub has no data set bob/owls for you" in text
+    assert "$LAMINA_DATA is not set" in text
+
+
+@pytest.mark.usefixtures("offline")
+def test_offline_the_cache_serves(cache: Path) -> None:
+    cached_hub(cache, ["data/dev-v1.json", "train.json"])
+    assert sources.load_examples("hub:ann/owls/data/dev-v1.json") == [EXAMPLE]
+    assert sources.load_examples("ann/owls:dev") == [EXAMPLE]
+    assert "HF_HUB_OFFLINE" in complaint("hub:ann/owls/other.json")
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize("name", ["hub:ann/owls/dev.json", "ann/owls:dev"])
+def test_offline_without_a_cache_is_one_clear_line(name: str) -> None:
+    assert "the hub is switched off (HF_HUB_OFFLINE)" in complaint(name)
+
+
+def test_the_environment_variable_is_what_switches_it_off(tmp_path: Path) -> None:
+    code = "from lamina.data.sources import locate; locate('hub:ann/owls/dev.json')"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert "LaminaError: hub:ann/owls/dev.json: the hub is switched off (HF_HUB_OFFLINE)" in done.stderr
+
+
+def test_an_unreachable_hub_is_one_clear_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError
+
+    def unreachable(*_: object, **__: object) -> str:
+        raise HfHubHTTPError.__bases__[0]("Connection refused")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
+    assert "the hub cannot be reached" in complaint("hub:ann/owls/dev.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("hub:owls", "write hub:owner/name/path/of/file.json or owner/name:split"),
+        ("hub:ann/owls/dev.parquet", "only .json, .jsonl and .csv files"),
+        ("hub:ann/owls--x/dev.json", "cannot be the name of a data set"),
+    ],
+)
+def test_names_that_the_hub_need_not_be_asked_about(name: str, said: str) -> None:
+    assert said in complaint(name)
