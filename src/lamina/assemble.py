@@ -14,10 +14,10 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.errors import LaminaError
+from lamina.files import read_json
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions
-from lamina.run import Run, read_json
-from lamina.training.checkpoint import load_weights
+from lamina.run import Run
 from lamina.training.options import TrainOptions
 
 

@@ -23,9 +23,11 @@ from lamina.mixers import MixerOptions
 from lamina.objectives import ObjectiveOptions
 from lamina.training.options import TrainOptions
 
+MAIN = "tasks.main."  # what the sugar leaves out
+
 
 class DataOptions(BaseModel):
-    """Where the texts come from. `holdout` is the share of questions kept, by article, for choosing checkpoint and threshold."""
+    """Where the texts come from. `holdout` is the share of questions kept, by article, to choose checkpoint and threshold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,6 +75,8 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
 
 
 def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:
+    if not isinstance(values, dict):
+        raise LaminaError(f"{name}: a recipe is tables of fields, not {type(values).__name__}")
     values = json.loads(json.dumps(values, default=str))  # a copy that settings may change
     for setting in settings:
         _apply(values, setting)
@@ -84,7 +88,7 @@ def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: 
     except ValidationError as error:
         raise LaminaError(f"{name}: {_first_problem(error)}") from None
     if list(recipe.tasks) != ["main"]:
-        raise LaminaError(f"{name}: tasks are {', '.join(recipe.tasks)}; this version trains the one task \"main\"")
+        raise LaminaError(f'{name}: tasks are {", ".join(recipe.tasks)}; this version trains the one task "main"')
     return recipe
 
 
@@ -92,9 +96,10 @@ def _apply(values: dict[str, Any], setting: str) -> None:
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
         raise LaminaError(f"--set {setting}: write it as --set table.field=value, for example --set train.epochs=1")
-    *tables, field = path.strip().split(".")
-    if "tasks" in values and tables and tables[0] in TaskOptions.model_fields:
-        tables = ["tasks", "main", *tables]
+    parts = path.strip().split(".")
+    if "tasks" in values and parts[0] in TaskOptions.model_fields:
+        parts = ["tasks", "main", *parts]
+    *tables, field = parts
     for table in tables:
         values = values.setdefault(table, {})
         if not isinstance(values, dict):
@@ -106,16 +111,15 @@ def _apply(values: dict[str, Any], setting: str) -> None:
 
 
 def _first_problem(error: ValidationError) -> str:
-    """One line: where, what, and what may have been meant."""
-    problem = error.errors()[0]
-    where = [str(part) for part in problem["loc"]]
-    name = ".".join(where[2:] if where[:2] == ["tasks", "main"] else where)
+    """One line: where, what, and what may have been meant. A field that does not exist may be why another is missing."""
+    problems = error.errors()
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    name = ".".join(map(str, problem["loc"])).removeprefix(MAIN)
     if problem["type"] == "extra_forbidden":
-        fields = sorted(_fields(Recipe))
-        full = ".".join(where)
-        close = get_close_matches(full, fields, n=1) or [f for f in fields if f.rpartition(".")[2] == where[-1]][:1]
-        hint = f"did you mean {close[0].removeprefix('tasks.main.')}?" if close else _list_fields(full, fields)
-        return f"{name}: no such field; {hint}"
+        fields = sorted(field.removeprefix(MAIN) for field in _fields(Recipe))
+        last = name.rpartition(".")[2]
+        close = get_close_matches(name, fields, n=1) or [field for field in fields if field.rpartition(".")[2] == last][:1]
+        return f"{name}: no such field; " + (f"did you mean {close[0]}?" if close else _list_fields(name, fields))
     if problem["type"] == "missing":
         return f"{name}: is missing"
     message = problem["msg"].removeprefix("Value error, ")
@@ -123,8 +127,8 @@ def _first_problem(error: ValidationError) -> str:
     return f"{name}: {message}" + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
 
 
-def _list_fields(full: str, fields: list[str]) -> str:
-    table = full.rpartition(".")[0] + "." if "." in full else ""
+def _list_fields(name: str, fields: list[str]) -> str:
+    table = name.rpartition(".")[0] + "." if "." in name else ""
     names = sorted({field.removeprefix(table).partition(".")[0] for field in fields if field.startswith(table)})
     return f"there are {', '.join(names)}"
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from lamina.errors import LaminaError
+from lamina.files import read_json
 
 FORMAT = 1
 
 
 class Run:
-    """Paths of a run folder and atomic reading and writing of its JSON files.
+    """The paths of a run folder.
 
     ``run.json``            format, versions, seed, base encoder and its sha256, threshold, costs
     ``recipe.json``         the whole recipe, defaults included; `lamina train` accepts it
@@ -63,44 +61,6 @@ class Run:
         if written != FORMAT:
             raise LaminaError(f"{path}: run format {written}, this version of Lamina reads format {FORMAT}")
         return run
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise LaminaError(f"{path}: no such file") from None
-    except ValueError as error:
-        raise LaminaError(f"{path}: not valid JSON ({error})") from None
-
-
-def write_json(path: Path, value: object) -> None:
-    write_atomically(path, (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Either the old file or the whole new one is there, whatever happens."""
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
-
-
-class replacing:  # noqa: N801 - reads as a verb where it is used
-    """``with replacing(path) as temporary``: what is written to `temporary` takes the place of `path`, all or nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-    def __enter__(self) -> Path:
-        return self._temporary
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._temporary.unlink(missing_ok=True)
-            return
-        with self._temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        self._temporary.replace(self._path)
 
 
 def versions() -> dict[str, str]:

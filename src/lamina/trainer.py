@@ -29,11 +29,12 @@ from lamina.data.windows import LOST, Longs, Windows, make_windows
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.evaluation import score_all, tune_threshold
+from lamina.files import read_json, replacing, write_json
 from lamina.inference import SpanLogits, span_logits
 from lamina.model import Model
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe
-from lamina.run import FORMAT, Run, read_json, replacing, versions, write_json
+from lamina.run import FORMAT, Run, versions
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint, trained_weights
 from lamina.training.loop import Evaluation, Step, fit
 from lamina.training.options import TrainOptions, choose_device, choose_precision
@@ -119,7 +120,15 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
         costs["dev_seconds"] = time.monotonic() - began
     chosen = state.best_step if state.best else state.step
     write_json(
-        run.info, info | {"threshold": threshold, "chosen_step": chosen, "stopped_early": state.stopped, "costs": costs, "finished": True}
+        run.info,
+        info
+        | {
+            "threshold": threshold,
+            "chosen_step": chosen,
+            "stopped_early": state.stopped,
+            "costs": costs,
+            "finished": True,
+        },
     )
     run.checkpoint.unlink(missing_ok=True)
     return run
@@ -144,9 +153,7 @@ def _first_difference(old: Any, new: Any, path: str = "") -> str:
     return f"{path}: {old!r} then, {new!r} now"
 
 
-def make_plan(
-    options: TrainOptions, windows: Windows, model: Model, holdout: Windows, known_steps: int | None = None
-) -> Plan:
+def make_plan(options: TrainOptions, windows: Windows, model: Model, holdout: Windows, known_steps: int | None = None) -> Plan:
     """The windows of every step. A time budget becomes a number of steps by a short probe, unless it is known already."""
     usable = np.flatnonzero(windows.gold[:, 0] != LOST)
     if not len(usable):

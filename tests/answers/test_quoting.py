@@ -4,7 +4,7 @@ import time
 import unicodedata
 
 import pytest
-import regex  # type: ignore[import-untyped]
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.data.examples import Answer, Example
-from lamina.data.squad import ENDINGS, Counts, check, clean, nearest, parse, read, read_text, to_squad
+from lamina.data.squad import ENDINGS, Counts, check, clean, nearest, parse, read, to_squad
+from lamina.files import read_text
 from lamina.errors import LaminaError
 
 CONTEXT = "The barn owl hunts mice. An owl sees at night."

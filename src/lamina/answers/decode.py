@@ -190,9 +190,7 @@ def _chunks(windows: Windows, pool: int) -> Iterator[Longs]:
         position += rows
 
 
-def _chunk_spans(
-    windows: Windows, chunk: Longs, start: Floats, end: Floats, pool: int, options: AnswerOptions
-) -> _Spans:
+def _chunk_spans(windows: Windows, chunk: Longs, start: Floats, end: Floats, pool: int, options: AnswerOptions) -> _Spans:
     """The best spans of some windows; positions are counted from the first token of all windows."""
     first = windows.starts[chunk]
     length = windows.lengths[chunk]
@@ -253,14 +251,10 @@ def _check(windows: Windows, start: Floats, end: Floats, examples: Sequence[Exam
     tokens = int(windows.starts[-1])
     for name, logits in (("start", start), ("end", end)):
         if logits.shape != (tokens,):
-            raise LaminaError(
-                f"{name} logits have shape {logits.shape} but the windows have {tokens} tokens: ({tokens},)"
-            )
+            raise LaminaError(f"{name} logits have shape {logits.shape} but the windows have {tokens} tokens: ({tokens},)")
         if not np.isfinite(logits).all():
             broken = int(tokens - np.isfinite(logits).sum())
-            raise LaminaError(
-                f"{broken} of {tokens} {name} logits are not finite: the model that wrote them has diverged"
-            )
+            raise LaminaError(f"{broken} of {tokens} {name} logits are not finite: the model that wrote them has diverged")
     seen = np.bincount(windows.example, minlength=len(examples))
     if len(seen) != len(examples) or not seen.all():
         raise LaminaError(

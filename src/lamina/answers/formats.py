@@ -9,9 +9,7 @@ from lamina.answers.decode import Prediction
 
 def predictions_json(predictions: Iterable[Prediction], threshold: float = 0.0) -> dict[str, str]:
     """What the official scorers read: the answer's text by id, "" where there is none."""
-    return {
-        prediction.id: answer.text if (answer := prediction.answer(threshold)) else "" for prediction in predictions
-    }
+    return {prediction.id: answer.text if (answer := prediction.answer(threshold)) else "" for prediction in predictions}
 
 
 def null_odds_json(predictions: Iterable[Prediction]) -> dict[str, float]:

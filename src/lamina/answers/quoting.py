@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import regex  # type: ignore[import-untyped]
+import regex
 
 _GRAPHEME = regex.compile(r"\X")
 _SUSPENDS = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]")  # what follows depends on what came before

@@ -25,8 +25,10 @@ class Batch:
     windows: tuple[int, ...]  # which windows the rows are
 
     def to(self, device: torch.device) -> Batch:
-        parts = (self.ids, self.type_ids, self.mask, self.context, self.gold)
-        return Batch(*(part.to(device, non_blocking=True) for part in parts), windows=self.windows)
+        ids, type_ids, mask, context, gold = (
+            part.to(device, non_blocking=True) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
+        )
+        return Batch(ids, type_ids, mask, context, gold, self.windows)
 
 
 def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:

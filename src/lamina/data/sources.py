@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Literal
 
 from lamina.data import squad
 from lamina.data.examples import Example
@@ -37,8 +37,8 @@ class Bundled:
     name: str
 
     @property
-    def split(self) -> str:
-        return self.name.rpartition("/")[2]
+    def split(self) -> Literal["train", "dev"]:
+        return "train" if self.name.endswith("/train") else "dev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,7 @@ class Listed:
     path: Path | None = None
 
 
-def load_examples(
-    name: str, *, duplicate_ids: squad.Duplicates = "error", answers: squad.Answers = "check"
-) -> list[Example]:
+def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answers: squad.Answers = "check") -> list[Example]:
     """The examples of the data of that name."""
     place = locate(name)
     if isinstance(place, Bundled):

@@ -17,15 +17,11 @@ Choices where the formats leave room:
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import io
 import json
-import lzma
-import os
 import sys
 import unicodedata
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,6 +30,7 @@ from typing import Any, Final, Literal, cast
 
 from lamina.data.examples import Answer, Example
 from lamina.errors import LaminaError
+from lamina.files import decode, pack, read_bytes, write_atomically
 
 Duplicates = Literal["error", "rename"]
 Answers = Literal["check", "ignore"]
@@ -42,7 +39,6 @@ FORMATS: Final = (".json", ".jsonl", ".csv")
 PACKINGS: Final = ("", ".gz", ".xz")
 ENDINGS: Final = tuple(kind + packing for kind in FORMATS for packing in PACKINGS)
 
-_MAGIC: Final = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 _CLEAN: Final = "run `lamina data clean`"
 _MISSING: Final = object()
 
@@ -151,11 +147,9 @@ def clean(path: Path, out: Path) -> CleanReport:
     kept = [each.example for each in found if each.example is not None]
     if not kept:
         first = next(problem for each in found for problem in each.problems)
-        raise LaminaError(
-            f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what})"
-        )
+        raise LaminaError(f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what})")
     text = json.dumps(to_squad(kept), ensure_ascii=False, separators=(",", ":"))
-    _write_at_once(out, _pack(out, text.encode(errors="replace")))
+    write_atomically(out, pack(out, text.encode(errors="replace")))
     return CleanReport(
         file=str(path),
         out=str(out),
@@ -228,8 +222,8 @@ class _Fault(Exception):  # noqa: N818  (it never leaves this module)
 
 
 def _walk_file(path: Path, *, duplicate_ids: Duplicates, answers: Answers, counts: Counts) -> Iterator[Found]:
-    data = _bytes(path)
-    kind, text = kind_of(path), _decode(path, data)
+    data = read_bytes(path)
+    kind, text = kind_of(path), decode(path, data)
     walker = _Walker(str(path), duplicate_ids, answers, counts)
     if kind == ".json":
         return walker.walk(walker.squad(_parse_json(text, str(path))))
@@ -277,9 +271,7 @@ class _Walker:
             return
         context = paragraph.get("context", _MISSING)
         if fault := _text_fault(context, "context"):
-            yield Problem(
-                self.file, where, fault, f"mend it or remove the paragraph ({len(paragraph['qas'])} questions)"
-            )
+            yield Problem(self.file, where, fault, f"mend it or remove the paragraph ({len(paragraph['qas'])} questions)")
             return
         for k, question in enumerate(paragraph["qas"]):
             at = f"{where}.qas[{k}]"
@@ -426,9 +418,7 @@ def _stated_answers(value: Any, starts: Any) -> list[tuple[Any, Any]]:
     if len(starts) != len(value):
         raise _Fault(f"{len(value)} answers but {len(starts)} answer_start", "give one start for each answer")
     return [
-        (answer.get("text"), answer.get("answer_start", answer.get("start")))
-        if isinstance(answer, dict)
-        else (answer, start)
+        (answer.get("text"), answer.get("answer_start", answer.get("start"))) if isinstance(answer, dict) else (answer, start)
         for answer, start in zip(value, starts, strict=True)
     ]
 
@@ -508,17 +498,13 @@ def _forgiving(context: str, text: str) -> Iterator[Answer]:
 def _fold(text: str) -> tuple[str, list[int]]:
     """A text without case, decomposed, runs of white space as one space; and for each of its characters the place
     of the grapheme that it is from, with the text's length at the end."""
-    import regex  # type: ignore[import-untyped]
+    import regex
 
     folded: list[str] = []
     origins: list[int] = []
     for match in regex.finditer(r"\s+|\X", text):
         grapheme = match.group()
-        plain = (
-            " "
-            if grapheme.isspace()
-            else unicodedata.normalize("NFD", unicodedata.normalize("NFD", grapheme).casefold())
-        )
+        plain = " " if grapheme.isspace() else unicodedata.normalize("NFD", unicodedata.normalize("NFD", grapheme).casefold())
         folded.append(plain)
         origins.extend([match.start()] * len(plain))
     return "".join(folded), [*origins, len(text)]
@@ -634,83 +620,12 @@ def kind_of(path: Path) -> str:
     raise LaminaError(f"{path}: unknown ending: expected .json, .jsonl or .csv, alone or with .gz or .xz after it")
 
 
-def read_text(path: Path) -> str:
-    """A file's text, unpacked as its ending says and without a byte order mark. Every failure is one clear line."""
-    return _decode(path, _bytes(path))
-
-
-def _decode(path: Path, packed: bytes) -> str:
-    data = _unpack(path, packed)
-    if not data.strip():
-        raise LaminaError(f"{path}: is empty")
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        hint = " (it looks like UTF-16)" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
-        raise LaminaError(f"{path}: byte {error.start}: not UTF-8{hint}: save the file as UTF-8") from None
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise LaminaError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise LaminaError(f"{path}: is a folder: name a file in it") from None
-    except OSError as error:
-        raise LaminaError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def _unpack(path: Path, data: bytes) -> bytes:
-    packing = path.suffix.lower() if path.suffix.lower() in _MAGIC else ""
-    actual = next((name for name, magic in _MAGIC.items() if data.startswith(magic)), "")
-    if not data:
-        raise LaminaError(f"{path}: is empty")
-    if packing and packing != actual and not _MAGIC[packing].startswith(data):
-        raise LaminaError(f"{path}: not {packing[1:]} data, though named so: {_rename(path.stem, actual)}")
-    if actual and not packing:
-        raise LaminaError(f"{path}: is {actual[1:]} data: {_rename(path.name, actual)}")
-    try:
-        if packing == ".gz":
-            return gzip.decompress(data)
-        return lzma.decompress(data) if packing == ".xz" else data
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        truncated = isinstance(error, EOFError) or "end-of-stream" in str(error)
-        what = "ends in the middle (truncated)" if truncated else f"is damaged ({error})"
-        raise LaminaError(f"{path}: the {packing[1:]} data {what}: get the whole file again") from None
-
-
-def _rename(stem: str, packing: str) -> str:
-    return f"name it {stem}{packing}"
-
-
-def _pack(path: Path, data: bytes) -> bytes:
-    if path.suffix.lower() == ".gz":
-        return gzip.compress(data, mtime=0)
-    return lzma.compress(data) if path.suffix.lower() == ".xz" else data
-
-
 def _same_file(one: Path, other: Path) -> bool:
     """Also through symbolic and hard links."""
     try:
         return one.samefile(other)
     except OSError:
         return one.resolve() == other.resolve()
-
-
-def _write_at_once(path: Path, data: bytes) -> None:
-    """Readers see the whole new file or what was there before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise LaminaError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _parse_json(text: str, file: str) -> object:

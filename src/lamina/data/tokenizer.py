@@ -7,8 +7,11 @@ special tokens and type ids differ between families (they are read off an encode
 from __future__ import annotations
 
 import hashlib
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +23,8 @@ from lamina.errors import LaminaError
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+
+KNOWN_SCRIPT = 1000  # entries: MiniLM has 488 of Chinese, which is some letters, and no other script but its own has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,13 @@ class Tokenizer:
         offsets = np.fromiter(flat, np.int32, count=2 * total).reshape(total, 2)
         return Tokens(starts, ids, offsets)
 
+    @cached_property
+    def scripts(self) -> frozenset[str]:
+        """The scripts that the vocabulary was made for: those of which it has more than stray letters."""
+        entries = (set(map(script, entry)) for entry in self._tokenizer.get_vocab(with_added_tokens=False))
+        counts = Counter(chain.from_iterable(entries))
+        return frozenset(name for name, count in counts.items() if name and count >= KNOWN_SCRIPT)
+
     def _probe(self) -> Layout:
         pair = self._tokenizer.encode("a", "a")
         first = [i for i, s in enumerate(pair.sequence_ids) if s == 0]
@@ -97,3 +109,12 @@ class Tokenizer:
         before, _, between, _, after = (tuple(pair.ids[i] for i in part) for part in parts)
         assert len(types) == 5
         return Layout(before, between, after, types)
+
+
+def script(letter: str) -> str:
+    """The script of a letter, as the first word of its Unicode name; "" for all that is not a letter.
+
+    >>> [script(letter) for letter in "aй한京7"]
+    ['LATIN', 'CYRILLIC', 'HANGUL', 'CJK', '']
+    """
+    return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""

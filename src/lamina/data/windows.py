@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.examples import Example
-from lamina.data.tokenizer import Layout, Tokenizer, Tokens
+from lamina.data.tokenizer import Layout, Tokenizer, Tokens, script
 from lamina.errors import LaminaWarning
 
 Ints = npt.NDArray[np.int32]
@@ -228,15 +228,19 @@ def tokens_of(offsets: Ints, start: int, end: int) -> tuple[int, int]:
 
 
 def _warn_if_foreign(texts: Sequence[str], tokens: Tokens, tokenizer: Tokenizer) -> None:
-    """Warns when the vocabulary does not know the script of some text: it falls apart into unknown or single letters."""
+    """Warns when the vocabulary does not know the script of some text: it falls apart into unknown or single letters.
+
+    Single letters of a script that the vocabulary was made for are no sign: many words of Chinese or Korean are one.
+    """
     width = tokens.offsets[:, 1] - tokens.offsets[:, 0]
     odd = (width <= 1) & (tokens.ids != tokenizer.unknown)
     single = np.zeros(len(tokens.ids), np.bool_)
     text = np.repeat(np.arange(len(texts)), np.diff(tokens.starts))
     suspects = np.flatnonzero(np.bincount(text[odd], minlength=len(texts)) > FOREIGN_SHARE * np.diff(tokens.starts))
-    for index in suspects:  # few texts get here; only there is it worth telling letters from punctuation
+    for index in suspects.tolist():  # few texts get here; only there is it worth looking at the letters
         where = np.arange(*tokens.starts[[index, index + 1]])[odd[tokens.text(index)]]
-        single[where] = [texts[index][a : a + 1].isalpha() for a in tokens.offsets[where, 0]]
+        scripts = [script(texts[index][a : a + 1]) for a in tokens.offsets[where, 0]]
+        single[where] = [name != "" and name not in tokenizer.scripts for name in scripts]
     bad = np.bincount(text[single | (tokens.ids == tokenizer.unknown)], minlength=len(texts))
     foreign = np.flatnonzero(bad > FOREIGN_SHARE * np.diff(tokens.starts))
     if len(foreign):
@@ -255,7 +259,7 @@ def _fingerprint(examples: Sequence[Example], tokenizer: Tokenizer, options: Win
     for example in examples:
         answer = f"{example.answers[0].start}+{len(example.answers[0].text)}" if example.answers else "null"
         digest.update(f"\0{example.id}\0{example.question}\0{answer}".encode())
-        if example.context is not context:  # neighbours mostly share one text object
+        if example.context != context:  # neighbours mostly share one text
             context = example.context
             digest.update(f"\0{context}".encode())
     return digest.hexdigest()

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from lamina.errors import LaminaError
+from lamina.files import read_json, write_json
 from lamina.paths import cache_folder
-from lamina.run import read_json, write_json
 
 
 def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:
@@ -106,7 +106,7 @@ def sha256_of(file: Path) -> str:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         others = {other: value for other, value in known.items() if not other.startswith(f"{path}|")}
         known = others | {key: digest}
-        with suppress(OSError):  # a cache that cannot be written costs time, not the run
+        with suppress(OSError, LaminaError):  # a cache that cannot be written costs time, not the run
             memory.parent.mkdir(parents=True, exist_ok=True)
             write_json(memory, known)
     return known[key]

@@ -25,8 +25,9 @@ from lamina.encoder.families import Match, checkpoint_name, match, parse, run_na
 from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
+from lamina.files import read_json, write_atomically
 from lamina.paths import cache_folder
-from lamina.run import Run, read_json, write_atomically
+from lamina.run import Run
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -150,9 +151,7 @@ def unknown(name: str) -> LaminaError:
     known = ["minilm", *PRESETS]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return LaminaError(
-        f"no encoder {name!r}.{hint} Known: {', '.join(known)}, a folder, or a hub id such as owner/name"
-    )
+    return LaminaError(f"no encoder {name!r}.{hint} Known: {', '.join(known)}; or a folder, or a hub id owner/name")
 
 
 def minilm_folder() -> Path:
@@ -245,20 +244,27 @@ def converted(folder: Path) -> Path:
     path = cache_folder() / "tokenizers" / f"{key}.json"
     if path.is_file():
         return path
-    from transformers import AutoTokenizer
-
-    try:
-        text = AutoTokenizer.from_pretrained(folder, use_fast=True).backend_tokenizer.to_str()
-    except Exception as error:  # it may want packages that are not here, or dislike the files: the user's to mend
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise LaminaError(
-            f"{folder}: no tokenizer.json, and it cannot be made from {sources[0].name}: {reason}"
-        ) from None
+    text = conversion(folder, vocabulary=sources[0].name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
-    except OSError as error:
-        raise LaminaError(
-            f"the converted tokenizer cannot be kept: {error}. Set LAMINA_CACHE to another folder"
-        ) from None
+    except (OSError, LaminaError) as error:
+        raise LaminaError(f"cannot keep a converted tokenizer: {error}. Set LAMINA_CACHE to another folder") from None
     return path
+
+
+def conversion(folder: Path, *, vocabulary: str) -> str:
+    """What transformers makes of a folder's vocabulary, as the text of a tokenizer.json."""
+    problem = f"{folder}: {vocabulary} cannot be made a tokenizer.json"
+    if vocabulary.endswith(".model") and importlib.util.find_spec("sentencepiece") is None:
+        raise LaminaError(f"{problem} without sentencepiece: pip install sentencepiece")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True)
+        text = str(tokenizer.backend_tokenizer.to_str())
+    except Exception as error:  # it may want packages that are not here, or dislike the files: the user's to mend
+        raise LaminaError(f"{problem}: {line(error)}") from None
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what it makes of a file that its family does not use
+        raise LaminaError(f"{problem}: the result knows no words")
+    return text

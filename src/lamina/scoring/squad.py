@@ -190,9 +190,7 @@ def _complete(golds: Golds, predictions: Mapping[str, str], missing: Missing) ->
     _check_texts(golds, predictions)
     absent = [question for question in golds if question not in predictions]
     if absent and missing == "error":
-        raise LaminaError(
-            f'{_listed(absent, "missing prediction")}: predict them, or count them as "" (missing = "null")'
-        )
+        raise LaminaError(f'{_listed(absent, "missing prediction")}: predict them, or count them as "" (missing = "null")')
     return {**predictions, **dict.fromkeys(absent, "")} if absent else predictions
 
 

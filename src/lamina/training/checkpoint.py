@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.errors import LaminaError
-from lamina.run import replacing
+from lamina.files import replacing
 
 Weights = dict[str, Tensor]
 
@@ -60,7 +60,11 @@ def load_weights(model: nn.Module, weights: Weights) -> None:
 
 
 def save_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
-    content = {"weights": trained_weights(model), "optimizer": optimizer.state_dict(), "state": {**vars(state), "costs": vars(state.costs)}}
+    content = {
+        "weights": trained_weights(model),
+        "optimizer": optimizer.state_dict(),
+        "state": {**vars(state), "costs": vars(state.costs)},
+    }
     with replacing(path) as temporary:
         torch.save(content, temporary)
 

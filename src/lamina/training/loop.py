@@ -67,12 +67,13 @@ def fit(
                     outputs = model(batch.to(device), task)
                 parts = [term(model, batch.to(device), outputs, totals[task]) for term in terms[task]]
                 share = torch.stack(parts).sum()
-                _check_finite(share.item(), state.step, batch)
+                _check_finite("loss", share.item(), state.step, [batch])
                 share.backward()  # type: ignore[no-untyped-call]
                 loss += share.item()
                 state.costs.tokens += int(batch.mask.sum())
                 state.costs.padded_tokens += batch.mask.numel()
             norm = nn.utils.clip_grad_norm_(trainable, options.clip)
+            _check_finite("norm of the gradient", norm.item(), state.step, [batch for _, batch in step])
             rate = options.lr * linear((state.step + 0.5) / len(steps), options.warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -81,7 +82,13 @@ def fit(
 
             state.step += 1
             state.costs.train_seconds += time.monotonic() - began
-            entry: dict[str, object] = {"step": state.step, "epoch": epoch, "loss": loss, "lr": rate, "norm": float(norm)}
+            entry: dict[str, object] = {
+                "step": state.step,
+                "epoch": epoch,
+                "loss": loss,
+                "lr": rate,
+                "norm": norm.item(),
+            }
             record(entry)
             progress.advance(1, f"loss {loss:.3f}, {state.costs.tokens / state.costs.train_seconds:.0f} tokens/s")
 
@@ -142,11 +149,11 @@ def _autocast(device: torch.device, precision: torch.dtype) -> AbstractContextMa
     return nullcontext() if precision == torch.float32 else torch.autocast(device.type, precision)
 
 
-def _check_finite(loss: float, step: int, batch: Batch) -> None:
-    if not np.isfinite(loss):
+def _check_finite(name: str, value: float, step: int, batches: Sequence[Batch]) -> None:
+    if not np.isfinite(value):
+        windows = ", ".join(str(window) for batch in batches for window in batch.windows)
         raise LaminaError(
-            f"the loss is {loss} at step {step + 1}, in windows {', '.join(map(str, batch.windows))}: "
-            "lower train.lr or look at these windows' texts"
+            f"the {name} is {value} at step {step + 1}, in windows {windows}: lower train.lr or look at these windows' texts"
         )
 
 

@@ -11,7 +11,7 @@ from lamina.errors import LaminaError
 
 
 class TrainOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     epochs: float = Field(default=2.0, gt=0)
     minutes: float | None = Field(default=None, gt=0)  # a time budget instead of epochs; becomes a number of steps

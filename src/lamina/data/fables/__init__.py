@@ -1,0 +1,81 @@
+"""Fables: a made-up encyclopaedia in SQuAD 2.0 form, generated from a seed, for the quickstart and for tests.
+
+Its rivers, guilds and battles exist nowhere, so nothing can be answered from memory. A third of the questions have no
+answer in their paragraph. The two splits share what is known of things (relations), not how it is told or asked
+(templates) nor what it is told of (names).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from lamina.data.fables import compose, questions
+from lamina.data.fables.kinds import KINDS
+from lamina.data.fables.names import Split
+from lamina.data.fables.values import Source
+
+VERSION: Final = "fables-1"
+ARTICLES: Final[dict[Split, int]] = {"train": 180, "dev": 50}
+
+
+def make(split: Split, *, articles: int | None = None, seed: int = 0) -> dict[str, Any]:
+    """The corpus as a SQuAD 2.0 dictionary. The first articles of a larger corpus are those of a smaller one."""
+    if split not in ARTICLES:
+        raise ValueError(f'split is {split!r}: choose "train" or "dev"')
+    titles: set[str] = set()
+    return {
+        "version": VERSION,
+        "data": [_article(split, number, seed, titles) for number in range(_number(split, articles))],
+    }
+
+
+def _number(split: Split, articles: int | None) -> int:
+    if articles is None:
+        return ARTICLES[split]
+    if articles < 0:
+        raise ValueError(f"articles = {articles}: choose 0 or more")
+    return articles
+
+
+def _article(split: Split, number: int, seed: int, titles: set[str]) -> dict[str, Any]:
+    rng = random.Random(f"fables/{split}/{seed}/{number}")
+    kind = KINDS[_kind_index(split, number, seed)]
+    source = Source(rng, split)
+    main = compose.entity(kind, source)
+    title = _distinct(main.naming.name.removeprefix("the "), titles)
+    texts = [compose.paragraph(main, source, opening=place == 0) for place in range(2)]
+    sizes = [min(len(text.facts), rng.choice((3, 3, 4))) for text in texts]
+    vain = _half_of(sum(sizes), rng)
+    shares = [vain // 2, vain - vain // 2]
+    return {
+        "title": title,
+        "paragraphs": [
+            {
+                "context": text.context,
+                "qas": questions.draw(text, answerable=size, unanswerable=share, prefix=f"fables-{split}-{number:04d}-{place}"),
+            }
+            for place, (text, size, share) in enumerate(zip(texts, sizes, shares, strict=True))
+        ],
+    }
+
+
+def _kind_index(split: Split, number: int, seed: int) -> int:
+    """Every run of as many articles as there are kinds has each kind once, in an order of its own."""
+    run, place = divmod(number, len(KINDS))
+    return random.Random(f"fables/{split}/{seed}/kinds/{run}").sample(range(len(KINDS)), len(KINDS))[place]
+
+
+def _half_of(total: int, rng: random.Random) -> int:
+    """Half, rounded up or down by chance: one unanswerable question for every two answerable ones."""
+    return total // 2 + (total % 2 and rng.randint(0, 1))
+
+
+def _distinct(name: str, titles: set[str]) -> str:
+    """The name, numbered as encyclopaedias do where another article has it already."""
+    title, number = name, 1
+    while title in titles:
+        number += 1
+        title = f"{name} ({number})"
+    titles.add(title)
+    return title

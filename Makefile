@@ -1,0 +1,41 @@
+# The two commands of a fresh machine: `make quickstart` and `make test`. See README.md.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help install quickstart test check lint types clean
+
+python ?= python3.11
+stamp := .venv/.installed
+run := runs/quickstart
+context := docs/example.txt
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /: /'
+
+install: $(stamp)  ## make .venv with every extra
+
+# Installing again is needed only when what is installed has changed; then `make` needs no network.
+$(stamp): pyproject.toml constraints.txt scripts/install.sh
+	@scripts/install.sh $(python)
+	@touch $@
+
+quickstart: $(stamp)  ## train on the bundled corpus and ask three questions
+	@.venv/bin/lamina train quickstart --out $(run) --resume
+	@.venv/bin/lamina ask --model $(run) --context $(context) \
+	  "Who founded the Lantern Guild of Harrowmere?" \
+	  "When was the great lamp on Saltmarsh Hill first lit?" \
+	  "How many ships does the guild own?"
+
+test: $(stamp)  ## run the whole test suite
+	@.venv/bin/python -m pytest -n 2 --dist worksteal -q
+
+lint: $(stamp)
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+
+types: $(stamp)
+	@.venv/bin/mypy
+
+check: lint types test  ## ruff, mypy --strict and the tests
+
+clean:  ## remove the virtual environment and caches, not the runs
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

@@ -1,0 +1,235 @@
+"""Real tokens a second of full fine-tuning: our training loop against the Trainer of `transformers`.
+
+Every side trains all weights of the default encoder and a span head on windows of the same questions (384 tokens,
+overlap 128), on the CPU in float32. Counted are the tokens of the attention mask, not the padding; timed are whole
+training steps with the making of their batches, not loading, tokenising or the first steps of a process.
+
+ours                               the library's own loop at its default options
+run_qa-default                     the run_qa example at its defaults: windows padded to 384, 8 at once
+best-flags                         padded to the longest of a batch, grouped by length; the faster of 8 and 16 at once
+best-flags-no-attention-dropout    the same without dropout on attention probabilities (ours has none by default)
+
+A turn takes about --seconds. Grouping by length puts the longest windows of each group first, so those sides stop only
+at the end of a group. The share of peak is the FLOPs a second that our side's real tokens need (3 times the forward
+pass of the blocks: their weight matrices and the attention, nothing else counted) over what large float32 matrix
+products reach on as many threads: the median of probes before every turn, each the best of a few products.
+
+    python benchmarks/train_throughput.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+import transformers
+
+from common import faster, parser, peak_flops, print_ratio, print_table, read_examples, take_turns, use_threads
+from lamina.assemble import build_model, make_optimizer
+from lamina.data.examples import Example
+from lamina.data.splits import sample
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import Longs, make_windows
+from lamina.encoder import load as encoders
+from lamina.encoder.blocks import EncoderConfig
+from lamina.model import Model
+from lamina.progress import Silent
+from lamina.recipe import parse_recipe
+from lamina.trainer import make_plan, make_step
+from lamina.training.checkpoint import State
+from lamina.training.loop import Evaluation, fit
+from lamina.training.options import choose_precision
+from run_qa import BATCH, LENGTH, OVERLAP, load_model, load_tokenizer, map_features, to_dataset
+
+LARGER_BATCH = 16
+WARM_UP = 2  # steps
+EPOCHS = 100  # of theirs at most: the clock ends a turn
+
+Done = Callable[[int, float], bool]  # (steps, seconds) so far -> whether to stop
+
+
+def main() -> None:
+    options = parser(__doc__ or "", questions=1000, data=["squad2-train-assembled"], repeats=3)
+    options.add_argument("--seconds", type=float, default=20.0, help="least time of a turn (default %(default)s)")
+    given = options.parse_args()
+    use_threads(given.threads)
+    examples = sample(read_examples(given.data, given.questions), given.questions, seed=0)
+    ours, theirs = Ours(examples), their_sides(examples)
+    for run in (ours.run, *(side.run for side in theirs.values())):
+        run(0, lambda steps, _: steps >= WARM_UP)
+    ours.flops.clear()
+
+    peaks: list[float] = []
+    rates = take_turns(
+        {
+            "ours": lambda turn: ours.run(turn, lambda _, seconds: seconds >= given.seconds),
+            **{name: partial(their_turn, side, given.seconds) for name, side in theirs.items()},
+        },
+        given.repeats,
+        between=lambda: peaks.append(peak_flops()),
+    )
+    print(f"{len(examples)} questions, {given.threads} threads, turns of {given.seconds:g} s or a little more")
+    print_table(rates, "real tokens a second")
+    print(f"GFLOP/s: ours {median(ours.flops) / 1e9:.1f}, peak {median(peaks) / 1e9:.1f} ({len(peaks)} probes)")
+    print_ratio("run_qa-default", rates, "ours", "run_qa-default")
+    for name in ("best-flags", "best-flags-no-attention-dropout"):
+        print_ratio(name, rates, "ours", faster(rates, *(f"{name}, {size} at once" for size in (BATCH, LARGER_BATCH))))
+    print(f"share of peak: {median(ours.flops) / median(peaks):.2f}")
+
+
+class Ours:
+    """`lamina.training.loop.fit` as `lamina train` calls it, without evaluations and files."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        values = {"data": {"train": ""}, "window": {"length": LENGTH, "overlap": OVERLAP}, "train": {"device": "cpu"}}
+        self.recipe = parse_recipe(values)
+        source = encoders.find(self.recipe.encoder)
+        self.windows = make_windows(examples, Tokenizer(source.tokenizer), self.recipe.window)
+        self.model = build_model(self.recipe, encoders.load(source))
+        self.flops: list[float] = []  # useful ones a second, of each run
+
+    def run(self, seed: int, done: Done) -> float:
+        """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
+        options = self.recipe.train.model_copy(update={"seed": seed})
+        plan = make_plan(options, self.windows, self.model, self.windows)
+        optimizer = make_optimizer(self.model, options)
+        state = State()
+        stopped = began = time.perf_counter()
+
+        def record(_: dict[str, object]) -> None:
+            nonlocal stopped
+            stopped = time.perf_counter()
+            state.stopped = done(state.step, stopped - began)
+
+        fit(
+            self.model,
+            {name: [task.objective.build()] for name, task in self.recipe.tasks.items()},
+            [(epoch, partial(make_step, self.windows, rows, options.memory_tokens)) for epoch, rows in plan],
+            evaluate=no_evaluation,
+            evaluate_at=set(),
+            optimizer=optimizer,
+            options=options,
+            precision=choose_precision(options.precision, next(self.model.parameters()).device),
+            state=state,
+            record=record,
+            save=lambda _: None,
+            progress=Silent(),
+        )
+        trained = np.concatenate([rows for _, rows in plan[: state.step]])
+        self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / (stopped - began))
+        return state.costs.tokens / (stopped - began)
+
+
+def no_evaluation(_: Model) -> Evaluation:
+    raise AssertionError("nothing is evaluated here")
+
+
+def useful_flops(config: EncoderConfig, lengths: Longs) -> float:
+    """Of a forward and a backward pass (twice a forward one) over windows of these lengths, without their padding."""
+    weights = config.layers * (4 * config.hidden**2 + 2 * config.hidden * config.intermediate)
+    attention = 4 * lengths * config.hidden * config.layers  # of each token: scores and mixture over its window
+    return float((3 * lengths * (2 * weights + attention)).sum())
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """A `transformers.Trainer` as the run_qa example sets it up, with some of its flags."""
+
+    model: Any
+    tokenizer: Any
+    features: Any
+    batch: int
+    padded: bool  # to 384, in random order; else to the longest of a batch, grouped by length
+
+    def run(self, seed: int, done: Done) -> float:
+        """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
+        pad = transformers.default_data_collator if self.padded else transformers.DataCollatorWithPadding(self.tokenizer)
+        collate, watch = CountingCollator(pad), Stopwatch(done)
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = transformers.TrainingArguments(
+                output_dir=folder,
+                per_device_train_batch_size=self.batch,
+                train_sampling_strategy="random" if self.padded else "group_by_length",
+                num_train_epochs=EPOCHS,
+                seed=seed,
+                use_cpu=True,
+                dataloader_pin_memory=False,
+                save_strategy="no",
+                logging_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+            )
+            trainer = transformers.Trainer(
+                model=self.model,
+                args=arguments,
+                train_dataset=self.features,
+                data_collator=collate,
+                processing_class=self.tokenizer,
+                callbacks=[watch],
+            )
+            trainer.remove_callback(transformers.PrinterCallback)
+            trainer.train()
+        return sum(collate.tokens[: watch.steps]) / watch.seconds  # batches are fetched ahead: count those trained on
+
+    def ends_group(self, steps: int) -> bool:
+        """Whether windows of all lengths have had their turn alike after so many steps."""
+        if self.padded:
+            return True
+        per_group = max(1, min(50, len(self.features) // (4 * self.batch)))  # batches that the sampler sorts together
+        of_epoch = steps % -(-len(self.features) // self.batch)
+        return of_epoch % per_group == 0
+
+
+class CountingCollator:
+    """Notes how many real tokens each batch has."""
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self.collate = collate
+        self.tokens: list[int] = []
+
+    def __call__(self, features: Any) -> Any:
+        batch = self.collate(features)
+        self.tokens.append(int(batch["attention_mask"].sum()))
+        return batch
+
+
+class Stopwatch(transformers.TrainerCallback):  # type: ignore[misc]
+    """Times the steps, and ends training when `done` says so."""
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+        self.began = self.seconds = 0.0
+        self.steps = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.began = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.seconds = time.perf_counter() - self.began
+        self.steps = state.global_step
+        control.should_training_stop = self.done(self.steps, self.seconds)
+
+
+def their_sides(examples: Sequence[Example]) -> dict[str, Theirs]:
+    tokenizer, dataset = load_tokenizer(), to_dataset(examples)
+    padded, unpadded = (map_features(dataset, tokenizer, padded=padded) for padded in (True, False))
+    model, without_dropout = load_model(), load_model(attention_dropout=False)
+    sides = {"run_qa-default": Theirs(model, tokenizer, padded, BATCH, padded=True)}
+    for name, best in (("best-flags", model), ("best-flags-no-attention-dropout", without_dropout)):
+        for size in (BATCH, LARGER_BATCH):
+            sides[f"{name}, {size} at once"] = Theirs(best, tokenizer, unpadded, size, padded=False)
+    return sides
+
+
+def their_turn(side: Theirs, at_least: float, turn: int) -> float:
+    return side.run(turn, lambda steps, seconds: seconds >= at_least and side.ends_group(steps))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""The recipes that come with Lamina: beside the package when installed, at the top of a checkout otherwise."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from lamina.errors import LaminaError
+
+_PACKAGE = Path(__file__).parent
+
+
+def recipes_folder() -> Path:
+    installed = _PACKAGE / "recipes"
+    return installed if installed.is_dir() else _PACKAGE.parents[1] / "recipes"
+
+
+def recipe_names() -> list[str]:
+    folder = recipes_folder()
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml"))
+
+
+def recipe_path(name: str) -> Path:
+    """The file of a recipe that was named by its path or by its name here."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    if name in recipe_names():
+        return recipes_folder() / f"{name}.toml"
+    close = get_close_matches(name, recipe_names(), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(recipe_names())}"
+    raise LaminaError(f"{name}: no such recipe file or name; {hint}")

@@ -1,0 +1,420 @@
+"""The commands. Each calls one plain function, imports what it needs when it runs, prints results to standard output and
+everything else to standard error. Exit codes: 0, 2 for a mistake of the user's, 130 for Ctrl-C, 1 for anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+from lamina import __version__
+from lamina.errors import LaminaError, LaminaWarning
+
+if TYPE_CHECKING:
+    from lamina.reader import Reader
+    from lamina.recipe import Recipe
+
+DEFAULT_MODEL = Path("runs/quickstart")
+
+app = typer.Typer(
+    help="Fine-tunes BERT-family encoders for extractive question answering, and says what it cost.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+data_app = typer.Typer(help="Look at, check, repair and make data sets.", no_args_is_help=True)
+recipes_app = typer.Typer(help="The recipes that come with Lamina.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+app.add_typer(recipes_app, name="recipes")
+
+RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a run's recipe.json, or a name of `recipes list`.")]
+Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
+ModelArgument = Annotated[Path, typer.Argument(help="A run folder.")]
+DataOption = Annotated[str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, or a name of `data list`.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Duplicates = Annotated[
+    Literal["error", "rename"], typer.Option("--duplicate-ids", help="What to do with ids that occur twice.")
+]
+
+
+def main() -> None:
+    warnings.showwarning = _show_warning
+    signal.signal(signal.SIGINT, lambda *_: _fail("lamina: interrupted", 130))
+    try:
+        app()
+    except LaminaError as error:
+        _fail(f"lamina: {error}", 2)
+    except BrokenPipeError:  # the reader of our output has gone, as `lamina … | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+def _fail(line: str, code: int) -> NoReturn:
+    print(line, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if issubclass(category, LaminaWarning):
+        print(f"lamina: warning: {message}", file=sys.stderr)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"lamina {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def train(
+    recipe: RecipeArgument,
+    settings: Setting = [],  # noqa: B006 - typer reads the default
+    out: Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME-OF-THE-RECIPE if not given.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train, evaluate and write a run folder."""
+    from lamina import trainer
+    from lamina.files import read_json
+    from lamina.progress import shown
+
+    path, read = _recipe(recipe, settings)
+    try:
+        with shown() as progress:
+            run = trainer.train(read, out or Path("runs") / path.stem, resume=resume, progress=progress)
+    except KeyboardInterrupt:  # the loop has saved its state
+        _fail("lamina: interrupted: the same command with --resume goes on from here", 130)
+    info = read_json(run.info)
+    scores = read_json(run.scores) if run.scores.exists() else {}
+    result = {"run": str(run.path), "scores": scores, "threshold": info["threshold"], "costs": info["costs"]}
+    if as_json:
+        _print_json(result)
+        return
+    if scores:
+        _print_scores(scores)
+    costs = info["costs"]
+    print(
+        f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
+        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second), {costs['evaluate_seconds'] / 60:.1f} min of "
+        f"evaluation, {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
+    )
+    print(f"run: {run.path}")
+
+
+@app.command()
+def evaluate(
+    model: ModelArgument,
+    data: DataOption,
+    duplicate_ids: Duplicates = "error",
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Score a model on a data set, at the model's own threshold, at 0 and at the best."""
+    from lamina.data.sources import load_examples
+    from lamina.progress import shown
+
+    reader = _load(model, device, threads)
+    examples = load_examples(data, duplicate_ids=duplicate_ids)
+    with shown() as progress:
+        scores = reader.evaluate(examples, progress)
+    if as_json:
+        _print_json(scores["tuned"] | {"zero": scores["zero"]})
+    else:
+        _print_scores(scores)
+
+
+@app.command()
+def predict(
+    model: ModelArgument,
+    data: DataOption,
+    out: Annotated[Path, typer.Option("--out", help="Predictions, in the official SQuAD format.")],
+    nbest: Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.")] = None,
+    null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Also write the odds of no answer.")] = None,
+    duplicate_ids: Duplicates = "error",
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a whole data set. Gold answers in it are not looked at."""
+    from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+    from lamina.data.sources import load_examples
+    from lamina.files import write_json
+    from lamina.progress import shown
+
+    for path in (out, nbest, null_odds):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
+    reader = _load(model, device, threads)
+    examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")
+    with shown() as progress:
+        predictions = reader.predict(examples, progress)
+    texts = predictions_json(predictions, reader.threshold)
+    write_json(out, texts)
+    if nbest is not None:
+        write_json(nbest, nbest_json(predictions))
+    if null_odds is not None:
+        write_json(null_odds, null_odds_json(predictions))
+    result = {
+        "questions": len(texts),
+        "answered": sum(map(bool, texts.values())),
+        "threshold": reader.threshold,
+        "out": str(out),
+    }
+    if as_json:
+        _print_json(result)
+    else:
+        print(f"{result['questions']} questions, {result['answered']} answered, written to {out}")
+
+
+@app.command()
+def score(
+    data: DataOption,
+    predictions: Annotated[Path, typer.Option("--predictions", help="Predictions in the official SQuAD format.")],
+    null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Odds of no answer, as `predict` writes them.")] = None,
+    metric: Annotated[Literal["squad2", "squad1"], typer.Option("--metric", help="Whose rules.")] = "squad2",
+    threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
+    duplicate_ids: Duplicates = "error",
+    as_json: Json = False,
+) -> None:
+    """Score a file of predictions: the official scripts' keys and values."""
+    from lamina.data.sources import load_examples
+    from lamina.files import read_json
+    from lamina.scoring.squad import score_squad1, score_squad2
+
+    golds = {e.id: [a.text for a in e.answers] for e in load_examples(data, duplicate_ids=duplicate_ids)}
+    texts = _mapping(predictions, read_json(predictions))
+    if metric == "squad1":
+        scores = score_squad1(golds, texts)
+    else:
+        odds = None if null_odds is None else _mapping(null_odds, read_json(null_odds))
+        scores = score_squad2(golds, texts, odds, threshold=threshold)
+    if as_json:
+        _print_json(scores)
+        return
+    for key, value in scores.items():
+        print(f"{key}: {value:g}")
+
+
+@app.command()
+def ask(
+    questions: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="One question or several.")],
+    context: Annotated[list[str], typer.Option("--context", metavar="FILE|-", help="A text file, or - for standard input.")],
+    model: Annotated[Path, typer.Option("--model", help="A run folder.")] = DEFAULT_MODEL,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Replaces the model's own; greater answers more.")
+    ] = None,
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Answer questions from texts, with a quoted span or an honest "no answer"."""
+    texts = [_read_text(name) for name in context]
+    reader = _load(model, device, threads)
+    replies = reader.answer(questions, texts, threshold=threshold)
+    if as_json:
+        _print_json(
+            [
+                {
+                    "question": reply.question,
+                    "answer": reply.text,
+                    "confidence": reply.confidence,
+                    "context": context[reply.context] if reply.text is not None else None,
+                    "start": reply.start,
+                    "end": reply.end,
+                }
+                for reply in replies
+            ]
+        )
+        return
+    for reply in replies:
+        print(f"Q: {reply.question}")
+        if reply.text is None:
+            print(f"A: no answer in the text (confidence {reply.confidence:.2f})")
+        else:
+            where = f"{context[reply.context]}, " if len(context) > 1 else ""
+            print(f"A: {reply.text} ({where}characters {reply.start}-{reply.end}, confidence {reply.confidence:.2f})")
+
+
+@app.command()
+def inspect(recipe: RecipeArgument, settings: Setting = [], threads: Threads = None, as_json: Json = False) -> None:  # noqa: B006
+    """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
+    import torch
+
+    from lamina import inspection
+
+    if threads:
+        torch.set_num_threads(threads)
+    report = inspection.inspect(_recipe(recipe, settings)[1])
+    if as_json:
+        _print_json(report)
+        return
+    parameters = report["parameters"]
+    print(f"parameters: {parameters['total']:,}, of which {parameters['trainable']:,} train")
+    for part, count in parameters["by_part"].items():
+        print(f"  {part}: {count:,}")
+    if training := report["training"]:
+        print(
+            f"training: {training['questions']:,} questions, {training['windows']:,} windows, "
+            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs']:g} epochs"
+        )
+        print(f"work: {training['flops'] / 1e12:,.0f} TFLOP, about {training['estimated_minutes']:g} minutes here")
+    else:
+        print(report["note"])
+    print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List the bundled data sets and those in $LAMINA_DATA."""
+    from lamina.data.sources import available
+
+    found = available()
+    if as_json:
+        _print_json([{"name": item.name, "format": item.format, "bytes": item.size} for item in found])
+        return
+    for item in found:
+        print(f"{item.name}  {item.format}" + (f"  {item.size:,} bytes" if item.size is not None else ""))
+
+
+@data_app.command("check")
+def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")], as_json: Json = False) -> None:
+    """List all problems of a file, and count what is in it. Exits with 2 if there are problems."""
+    from dataclasses import asdict
+
+    from lamina.data.squad import check
+
+    report = check(file)
+    if as_json:
+        _print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
+    else:
+        for problem in report.problems:
+            print(problem)
+        print(report.counts)
+    if report.problems:
+        raise typer.Exit(2)
+
+
+@data_app.command("clean")
+def data_clean(
+    file: Annotated[Path, typer.Argument(help="The file to repair; it is never changed.")],
+    out: Annotated[Path, typer.Option("--out", help="The repaired copy, as SQuAD JSON.")],
+    as_json: Json = False,
+) -> None:
+    """Write a repaired copy: answers re-aligned, duplicate ids renamed, what cannot be repaired left out and named."""
+    from lamina.data.squad import clean
+
+    report = clean(file, out)
+    if as_json:
+        _print_json(
+            {
+                "out": str(out),
+                "kept": report.kept,
+                "repaired": [str(problem) for problem in report.repaired],
+                "dropped": [str(problem) for problem in report.dropped],
+            }
+        )
+        return
+    for problem in report.repaired:
+        print(f"repaired: {problem}")
+    for problem in report.dropped:
+        print(f"left out: {problem}")
+    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems repaired, {len(report.dropped)} questions left out")
+
+
+@data_app.command("make")
+def data_make(
+    name: Annotated[Literal["fables"], typer.Argument(help="Which corpus.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for train.json and dev.json.")],
+    articles: Annotated[int | None, typer.Option("--articles", min=1, help="Articles of the training set.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write the bundled corpus, a fictional encyclopaedia with questions, as SQuAD 2.0 files."""
+    from lamina.data import fables
+    from lamina.files import write_json
+
+    out.mkdir(parents=True, exist_ok=True)
+    written = {}
+    for split in ("train", "dev"):
+        corpus = fables.make(split, articles=articles if split == "train" else None, seed=seed)
+        write_json(out / f"{split}.json", corpus)
+        written[str(out / f"{split}.json")] = sum(len(p["qas"]) for a in corpus["data"] for p in a["paragraphs"])
+    if as_json:
+        _print_json(written)
+        return
+    for path, questions in written.items():
+        print(f"{path}: {questions} questions")
+
+
+@recipes_app.command("list")
+def recipes_list(as_json: Json = False) -> None:
+    """List the recipes that come with Lamina."""
+    from lamina.bundled import recipe_names
+
+    if as_json:
+        _print_json(recipe_names())
+    else:
+        print("\n".join(recipe_names()))
+
+
+@recipes_app.command("show")
+def recipes_show(name: str) -> None:
+    """Print a recipe."""
+    from lamina.bundled import recipe_path
+
+    print(recipe_path(name).read_text(encoding="utf-8"), end="")
+
+
+def _recipe(name: str, settings: list[str]) -> tuple[Path, Recipe]:
+    from lamina.bundled import recipe_path
+    from lamina.recipe import read_recipe
+
+    path = recipe_path(name)
+    return path, read_recipe(path, settings)
+
+
+def _load(model: Path, device: str, threads: int | None) -> Reader:
+    if model == DEFAULT_MODEL and not model.exists():
+        raise LaminaError(f"{model}: there is no model yet: run `make quickstart`, or `lamina train`, or name one")
+    from lamina.reader import load
+
+    return load(model, device=device, threads=threads)
+
+
+def _read_text(name: str) -> str:
+    from lamina.files import decode, read_text
+
+    return decode(Path("standard input"), sys.stdin.buffer.read()) if name == "-" else read_text(Path(name))
+
+
+def _mapping(path: Path, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise LaminaError(f"{path}: expected a JSON object of question ids, found a {type(value).__name__}")
+    return value
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def _print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+    print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")
+    for name, values in scores.items():
+        label = f"{name} ({values['threshold']:.2f})" if name != "zero" else "0"
+        cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
+        print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))
+
+
+if __name__ == "__main__":
+    main()

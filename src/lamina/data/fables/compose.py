@@ -1,0 +1,77 @@
+"""One article: an entity told over two paragraphs, each of which turns aside to other entities of the same kind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lamina.data.fables.asides import ASIDES
+from lamina.data.fables.engine import LEAST_WORDS, MOST_WORDS, Entity, Paragraph
+from lamina.data.fables.tables import Kind, Relation
+from lamina.data.fables.values import Source
+
+LONG_SHARE: Final = 0.035
+_LONGEST_SENTENCE: Final = 32
+
+
+def entity(kind: Kind, source: Source, *, near: Entity | None = None) -> Entity:
+    """A new entity of the kind, of the same times as the one it is `near`."""
+    low, high = (near.base - 25, near.base + 25) if near else (1100, 1750)
+    return Entity(kind, kind.naming(source), base=source.rng.randint(low, high))
+
+
+def paragraph(main: Entity, source: Source, *, opening: bool) -> Paragraph:
+    """A paragraph about `main`, in most cases of 70 to 120 words, in a few of more than 300."""
+    rng = source.rng
+    long = rng.random() < LONG_SHARE
+    target = rng.randint(312, 365) if long else rng.randint(66, 112)
+    text = Paragraph(source)
+    if opening:
+        text.write(source.fresh_of(_of(main.kind.intros, main.kind.intros_dev, source)), main)
+    relations = _chosen(main, source, 6 if long else rng.choice((3, 4, 4)))
+    turn = max(1, rng.randint(len(relations) // 2, len(relations)))
+    _tell(text, main, relations[:turn])
+    if not (rng.random() < 0.1 and not long):
+        _turn_to_another(text, main, source, rng.choice((2, 2, 3)))
+    _tell(text, main, relations[turn:])
+    if long:
+        while text.words() < target - 60:
+            _turn_to_another(text, main, source, rng.randint(3, 5))
+    elif text.words() < target - 30:
+        _turn_to_another(text, main, source, rng.choice((1, 2)))
+    _pad(text, main, target)
+    return text
+
+
+def _chosen(who: Entity, source: Source, size: int) -> list[Relation]:
+    """Some relations not told so far, in the order of the table, which is the order in which they are best told."""
+    open_relations = who.open_relations()
+    drawn = source.rng.sample(range(len(open_relations)), min(size, len(open_relations)))
+    return [open_relations[index] for index in sorted(drawn)]
+
+
+def _tell(text: Paragraph, who: Entity, relations: list[Relation]) -> None:
+    for relation in relations:
+        if relation.name not in who.told and text.words() < MOST_WORDS - _LONGEST_SENTENCE:
+            text.tell(who, relation)
+
+
+def _turn_to_another(text: Paragraph, main: Entity, source: Source, size: int) -> None:
+    """Bring in another entity, with relations that `main` has here too as well as others."""
+    if text.words() > MOST_WORDS - 2 * _LONGEST_SENTENCE:
+        return
+    other = entity(main.kind, source, near=main)
+    link = source.fresh_of(_of(main.kind.links, main.kind.links_dev, source))
+    text.write(link, main, other=other)
+    _tell(text, other, _chosen(other, source, size))
+
+
+def _pad(text: Paragraph, main: Entity, target: int) -> None:
+    """Asides until the paragraph is long enough; they state nothing that is asked for."""
+    source = text.source
+    asides = [*_of(main.kind.asides, main.kind.asides_dev, source), *ASIDES[source.split]]
+    while text.words() < max(target, LEAST_WORDS) and text.words() < MOST_WORDS - _LONGEST_SENTENCE:
+        text.write(source.fresh_of(asides), main)
+
+
+def _of(train: tuple[str, ...], dev: tuple[str, ...], source: Source) -> tuple[str, ...]:
+    return train if source.split == "train" else dev

@@ -1,0 +1,138 @@
+"""Entities -> paragraphs. A paragraph keeps a record of every fact it states and where."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from lamina.data.fables.names import Split
+from lamina.data.fables.tables import Kind, Naming, Relation
+from lamina.data.fables.values import Source, Value
+
+MOST_WORDS: Final = 395
+LEAST_WORDS: Final = 62
+
+_SLOT: Final = re.compile(r"\{(\w+)\}")
+_MENTIONS: Final = ("s", "p", "o")
+_PREPOSITIONS: Final = (" of ", " on ", " in ", " to ", " about ", " between ")
+_PASSING: Final = ("town", "person", "year", "d")
+
+
+@dataclass(slots=True)
+class Entity:
+    """One person, river, ship … of the fables. `told` lists the relations that the article has stated so far."""
+
+    kind: Kind
+    naming: Naming
+    base: int
+    told: list[str] = field(default_factory=list)
+
+    def open_relations(self) -> list[Relation]:
+        return [relation for relation in self.kind.relations if relation.name not in self.told]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a paragraph says of an entity, and the place in the context that says it."""
+
+    entity: Entity
+    relation: Relation
+    text: str
+    start: int
+    alternatives: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """A context under construction, with the entities it mentions in order of appearance."""
+
+    source: Source
+    context: str = ""
+    entities: list[Entity] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    _subject: Entity | None = None
+    _person_near: bool = False
+
+    @property
+    def split(self) -> Split:
+        return self.source.split
+
+    def words(self) -> int:
+        return len(self.context.split())
+
+    def states(self, entity: Entity, relation: str) -> bool:
+        return any(fact.entity is entity and fact.relation.name == relation for fact in self.facts)
+
+    def tell(self, entity: Entity, relation: Relation) -> None:
+        """State a relation of the entity with one of its plans, and whatever else that plan states."""
+        fitting = [plan for plan in relation.plans(self.split) if _extras(plan, entity.kind) <= _open(entity)]
+        self.write(self.source.fresh_of(fitting), entity, relation=relation)
+
+    def write(self, plan: str, entity: Entity, *, relation: Relation | None = None, other: Entity | None = None) -> None:
+        """Fill a plan's slots and append it as a sentence."""
+        call = self._reference(entity)
+        sentence, spans, mentioned, person = "", [], False, False
+        position = 0
+        for slot in _SLOT.finditer(plan):
+            sentence += plan[position : slot.start()]
+            position, name = slot.end(), slot.group(1)
+            if name in _MENTIONS:
+                form = "pronoun" if mentioned else call
+                if form == "pronoun" and name == "o" and sentence.endswith(_PREPOSITIONS):
+                    form = "noun"
+                sentence += _mention(entity.naming, name, form)
+                mentioned = True
+                continue
+            if name in _PASSING:
+                text = other.naming.name if name == "d" and other else getattr(self.source, name)()
+                sentence += text
+                person |= name in ("person", "d")
+                continue
+            stated = relation if name == "v" and relation else entity.kind.relation(name)
+            value = self._draw(entity, stated)
+            spans.append((stated, value, len(sentence)))
+            sentence += value.text
+            person |= value.person
+        sentence += plan[position:]
+        sentence = sentence[0].upper() + sentence[1:]
+        offset = len(self.context) + 1 if self.context else 0
+        self.context = f"{self.context} {sentence}" if self.context else sentence
+        for stated, value, start in spans:
+            text = sentence[start : start + len(value.text)]
+            self.facts.append(Fact(entity, stated, text, offset + start, value.alternatives))
+            entity.told.append(stated.name)
+        for named in (entity, other) if mentioned else (other,):
+            if named is not None and all(named is not known for known in self.entities):
+                self.entities.append(named)
+        self._subject = entity if mentioned and other is None else None
+        self._person_near = person
+
+    def _reference(self, entity: Entity) -> str:
+        """How to call the entity: in full at first, by pronoun only right after a sentence about it."""
+        if all(entity is not known for known in self.entities):
+            return "name"
+        ambiguous = self._person_near and entity.naming.pronouns[0] != "it"
+        if self._subject is not entity or ambiguous:
+            return "short"
+        return self.source.rng.choices(("pronoun", "noun", "short"), (60, 20, 20))[0]
+
+    def _draw(self, entity: Entity, relation: Relation) -> Value:
+        self.source.base = entity.base
+        return relation.value(self.source)
+
+
+def _extras(plan: str, kind: Kind) -> set[str]:
+    names = {slot for slot in _SLOT.findall(plan) if slot not in (*_MENTIONS, *_PASSING, "v")}
+    return names & {relation.name for relation in kind.relations}
+
+
+def _open(entity: Entity) -> set[str]:
+    return {relation.name for relation in entity.open_relations()}
+
+
+def _mention(naming: Naming, slot: str, call: str) -> str:
+    if call == "pronoun":
+        return naming.pronouns[_MENTIONS.index(slot)]
+    name = naming.name if call == "name" else naming.short if call == "short" else naming.noun
+    return f"{name}'s" if slot == "p" else name

@@ -1,0 +1,86 @@
+"""Paragraphs -> questions. The record of stated facts decides what can be answered and what cannot."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from lamina.data.fables.engine import Entity, Fact, Paragraph
+from lamina.data.fables.tables import Relation
+
+WEIGHTS: Final = {"swapped-entity": 24, "antonym": 18, "negation": 26, "other-relation": 16, "missing-detail": 50}
+
+
+def unanswerable_kind(text: Paragraph, entity: Entity, relation: Relation) -> str | None:
+    """Why the paragraph does not answer this question; None if it does or might be read to."""
+    if text.states(entity, relation.name) or any(text.states(entity, near) for near in relation.implied_by):
+        return None
+    if relation.opposite is not None and text.states(entity, relation.opposite):
+        return relation.contrast
+    if relation.detail_of is not None and text.states(entity, relation.detail_of):
+        return "missing-detail"
+    if any(fact.relation.name == relation.name for fact in text.facts):
+        return "swapped-entity"
+    return "other-relation"
+
+
+def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) -> list[dict[str, Any]]:
+    """So many questions of each sort, in random order, with ids that begin with the prefix."""
+    rng = text.source.rng
+    facts = _weighted_sample(rng, text.facts, [_interest(fact.relation) for fact in text.facts], answerable)
+    asked = [_answerable(text, fact) for fact in facts]
+    asked += [_unanswerable(text, *choice) for choice in _unanswerable_choices(text, unanswerable)]
+    rng.shuffle(asked)
+    return [{"id": f"{prefix}-{number}"} | question for number, question in enumerate(asked)]
+
+
+def _answerable(text: Paragraph, fact: Fact) -> dict[str, Any]:
+    answers = [{"text": fact.text, "answer_start": fact.start}]
+    if text.split == "dev":
+        answers += [{"text": form, "answer_start": fact.start + fact.text.index(form)} for form in fact.alternatives]
+    question = _wording(text, fact.entity, fact.relation)
+    return {"question": question, "answers": answers, "is_impossible": False, "kind": fact.relation.name}
+
+
+def _unanswerable(text: Paragraph, entity: Entity, relation: Relation, kind: str) -> dict[str, Any]:
+    return {"question": _wording(text, entity, relation), "answers": [], "is_impossible": True, "kind": kind}
+
+
+def _wording(text: Paragraph, entity: Entity, relation: Relation) -> str:
+    form = text.source.rng.choice(relation.questions(text.split))
+    question = form.replace("{n}", entity.naming.name)
+    return question[0].upper() + question[1:]
+
+
+def _unanswerable_choices(text: Paragraph, size: int) -> list[tuple[Entity, Relation, str]]:
+    """First the kind of question is drawn, so that rare kinds are not swamped, then one question of that kind."""
+    rng = text.source.rng
+    pools: dict[str, list[tuple[Entity, Relation, str]]] = {}
+    for entity in text.entities:
+        for relation in entity.kind.relations:
+            kind = unanswerable_kind(text, entity, relation)
+            if kind is not None:
+                pools.setdefault(kind, []).append((entity, relation, kind))
+    chosen: list[tuple[Entity, Relation, str]] = []
+    while len(chosen) < size and pools:
+        kinds = [kind for kind in WEIGHTS if kind in pools]
+        kind = rng.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+        chosen.append(pools[kind].pop(rng.randrange(len(pools[kind]))))
+        if not pools[kind]:
+            del pools[kind]
+    return chosen
+
+
+def _interest(relation: Relation) -> float:
+    """Relations that are often asked in vain are asked with success as often, so that the wording tells nothing."""
+    return 2.5 if relation.opposite or relation.detail_of else 1.0
+
+
+def _weighted_sample(rng: random.Random, facts: list[Fact], weights: list[float], size: int) -> list[Fact]:
+    pool, chances = list(facts), list(weights)
+    chosen: list[Fact] = []
+    while pool and len(chosen) < size:
+        index = rng.choices(range(len(pool)), chances)[0]
+        chosen.append(pool.pop(index))
+        chances.pop(index)
+    return chosen

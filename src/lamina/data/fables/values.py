@@ -1,0 +1,136 @@
+"""What facts are made of: a source of names and numbers that never repeats itself, and makers that draw from it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lamina.data.fables.names import LEXICONS, Lexicon, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The text that stands in the sentence, and shorter forms of it that count as right answers too."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    person: bool = False
+
+
+@dataclass(slots=True)
+class Source:
+    """Draws for one article. Whatever was drawn once is not drawn again, so no two facts share a value."""
+
+    rng: random.Random
+    split: Split
+    used: list[str] = field(default_factory=list)
+    base: int = 1400
+
+    @property
+    def lexicon(self) -> Lexicon:
+        return LEXICONS[self.split]
+
+    def fresh(self, draw: Callable[[], str]) -> str:
+        """The first draw that was not seen before; after many attempts a repeat is let through."""
+        text = draw()
+        for _ in range(50):
+            if text not in self.used:
+                break
+            text = draw()
+        self.used.append(text)
+        return text
+
+    def fresh_of(self, options: Sequence[str]) -> str:
+        """One of the options, if possible one that was not taken before."""
+        text = self.rng.choice([option for option in options if option not in self.used] or options)
+        self.used.append(text)
+        return text
+
+    def joined(self, heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
+        """A head and a tail that do not repeat a letter three times or echo each other."""
+        head = self.fresh_of(heads)
+        fitting = [tail for tail in tails if tail[0] != head[-1] and not head.lower().endswith(tail)]
+        return head + self.rng.choice(fitting)
+
+    def surname(self) -> str:
+        return self.fresh(lambda: self.joined(self.lexicon.surname_heads, self.lexicon.surname_tails))
+
+    def town(self) -> str:
+        return self.fresh(lambda: self.joined(self.lexicon.town_heads, self.lexicon.town_tails))
+
+    def river(self) -> str:
+        return self.fresh(lambda: self.joined(self.lexicon.river_heads, self.lexicon.river_tails))
+
+    def person(self) -> str:
+        first = self.fresh(lambda: self.rng.choice(self.lexicon.men + self.lexicon.women))
+        return f"{first} {self.surname()}"
+
+    def year(self, low: int = 90, high: int = 260) -> str:
+        return self.fresh(lambda: str(self.base + self.rng.randint(low, high)))
+
+
+Maker = Callable[[Source], Value]
+
+
+def _bare(text: str) -> tuple[str, ...]:
+    """The text without its article, where it has one."""
+    for article in ("a ", "an ", "the "):
+        if text.startswith(article):
+            return (text[len(article) :],)
+    return ()
+
+
+def town(source: Source) -> Value:
+    return Value(source.town())
+
+
+def river(source: Source) -> Value:
+    name = source.river()
+    return Value(f"the {name}", (name,))
+
+
+def person(source: Source) -> Value:
+    return Value(source.person(), person=True)
+
+
+def year(low: int, high: int) -> Maker:
+    """A year between `low` and `high` years after the birth of the entity."""
+    return lambda source: Value(source.year(low, high))
+
+
+def month(source: Source) -> Value:
+    months = "January February March April May June July August September October November December"
+    return Value(source.fresh(lambda: source.rng.choice(months.split())))
+
+
+def count(low: int, high: int, unit: str = "", *, step: int = 1) -> Maker:
+    """A number with its unit, such as ``1,200 sheep``; the number alone is right too."""
+
+    def draw(source: Source) -> Value:
+        number = source.fresh(lambda: f"{source.rng.randrange(low, high + 1, step):,}")
+        return Value(f"{number} {unit}", (number,)) if unit else Value(number)
+
+    return draw
+
+
+def pick(*options: str) -> Maker:
+    """One of the options; an option's leading article is not part of the shorter form."""
+
+    def draw(source: Source) -> Value:
+        text = source.fresh(lambda: source.rng.choice(options))
+        return Value(text, _bare(text))
+
+    return draw
+
+
+def listing(size: int, *options: str) -> Maker:
+    """Several of the options: ``copper, wool and salted fish``."""
+
+    def draw(source: Source) -> Value:
+        chosen = [source.fresh(lambda: source.rng.choice(options)) for _ in range(size)]
+        while len(set(chosen)) < size:
+            chosen = source.rng.sample(options, size)
+        return Value(f"{', '.join(chosen[:-1])} and {chosen[-1]}")
+
+    return draw

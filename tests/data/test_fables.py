@@ -1,0 +1,230 @@
+"""The bundled corpus: what it promises about form, splits, questions and difficulty."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from lamina.data import squad
+from lamina.data.fables import make
+from lamina.data.fables.asides import ASIDES
+from lamina.data.fables.baseline import overlap_baseline
+from lamina.data.fables.kinds import KINDS
+from lamina.data.fables.names import LEXICONS, Split
+from lamina.data.fables.questions import WEIGHTS
+from lamina.data.fables.tables import Kind
+from lamina.scoring.squad import score_squad2
+
+SPLITS: tuple[Split, ...] = ("train", "dev")
+FIRST_TITLES = ["Skirmish of Narrowminster", "Velvet Aruwen Contraption"]
+SLOTS = {"s", "p", "o", "v", "town", "person", "year"}
+
+
+@cache
+def corpus(split: Split) -> dict[str, Any]:
+    return make(split)
+
+
+def paragraphs(split: Split) -> list[dict[str, Any]]:
+    return [paragraph for article in corpus(split)["data"] for paragraph in article["paragraphs"]]
+
+
+def questions(split: Split) -> list[dict[str, Any]]:
+    return [qa for paragraph in paragraphs(split) for qa in paragraph["qas"]]
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9']+", text.lower())
+
+
+# Form
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_same_seed_gives_the_same_corpus_and_another_seed_another(split: Split) -> None:
+    small = make(split, articles=6)
+    assert json.dumps(small) == json.dumps(make(split, articles=6))
+    assert small != make(split, articles=6, seed=1)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_first_articles_do_not_depend_on_how_many_follow(split: Split) -> None:
+    assert make(split, articles=17)["data"] == corpus(split)["data"][:17]
+
+
+def test_known_words_open_the_corpus_on_every_platform() -> None:
+    assert [article["title"] for article in corpus("train")["data"][:2]] == FIRST_TITLES
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_reader_takes_it(split: Split) -> None:
+    examples = list(squad.parse(corpus(split), "fables"))
+    assert len(examples) == len(questions(split))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_answers_are_quotes_of_one_to_eight_words(split: Split) -> None:
+    for paragraph in paragraphs(split):
+        for qa in paragraph["qas"]:
+            assert bool(qa["answers"]) is not qa["is_impossible"]
+            assert len(qa["answers"]) <= (1 if split == "train" else 3)
+            for answer in qa["answers"]:
+                start, text = answer["answer_start"], answer["text"]
+                assert paragraph["context"][start : start + len(text)] == text
+                assert 1 <= len(text.split()) <= 8
+
+
+@pytest.mark.parametrize(("split", "least", "most"), [("train", 1700, 1900), ("dev", 450, 550)])
+def test_size_and_the_unanswerable_third(split: Split, least: int, most: int) -> None:
+    asked = questions(split)
+    assert least <= len(asked) <= most
+    assert len({qa["id"] for qa in asked}) == len(asked)
+    assert sum(qa["is_impossible"] for qa in asked) / len(asked) == pytest.approx(1 / 3, abs=0.02)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_titles_stay_distinct_in_a_larger_corpus(split: Split) -> None:
+    titles = [article["title"] for article in make(split, articles=300)["data"]]
+    assert len(set(titles)) == 300
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_most_paragraphs_are_short_and_some_need_several_windows(split: Split) -> None:
+    lengths = [len(paragraph["context"].split()) for paragraph in paragraphs(split)]
+    assert min(lengths) >= 60 and max(lengths) <= 400
+    assert 95 <= sum(lengths) / len(lengths) <= 115
+    assert 0.01 <= sum(length > 300 for length in lengths) / len(lengths) <= 0.08
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_text_is_clean(split: Split) -> None:
+    texts = [paragraph["context"] for paragraph in paragraphs(split)] + [qa["question"] for qa in questions(split)]
+    for text in texts:
+        assert not re.search(r"[{}]|  | [.,?]|\.\.|\bthe the\b|\ba an?\b|\ba [aeiou]|\ban [^aeiouh]|s's\b' ", text), text
+        assert text[0].isupper() or text[0].isdigit()
+    assert all(not re.search(r"[.] [a-z0-9]", text) for text in texts[: len(paragraphs(split))])
+    assert all(qa["question"].endswith("?") for qa in questions(split))
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="test"):
+        make("test")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="-1"):
+        make("train", articles=-1)
+
+
+# Tables
+
+
+def templates(kind: Kind, split: Split) -> Iterator[str]:
+    for relation in kind.relations:
+        yield from relation.plans(split)
+        yield from relation.questions(split)
+    yield from (
+        (kind.intros + kind.links + kind.asides) if split == "train" else (kind.intros_dev + kind.links_dev + kind.asides_dev)
+    )
+
+
+def test_there_are_many_kinds_each_with_many_relations_and_wordings() -> None:
+    assert len(KINDS) >= 10
+    for kind in KINDS:
+        assert len(kind.relations) >= 8
+        for relation in kind.relations:
+            assert len(relation.say) >= 4 and len(relation.say_dev) >= 2, relation.name
+            assert len(relation.ask) >= 4 and len(relation.ask_dev) >= 3, relation.name
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_tables_are_consistent(kind: Kind) -> None:
+    names = [relation.name for relation in kind.relations]
+    assert len(set(names)) == len(names)
+    for relation in kind.relations:
+        if relation.opposite is not None:
+            assert kind.relation(relation.opposite).opposite in (relation.name, None) or relation.name == "wrong_author"
+        assert {relation.detail_of, *relation.implied_by} <= {None, *names}
+        for plan in relation.say + relation.say_dev:
+            slots = re.findall(r"\{(\w+)\}", plan)
+            assert slots.count("v") == 1 and set(slots) & {"s", "p", "o"}, plan
+            assert set(slots) <= SLOTS | set(names), plan
+            assert plan.endswith("."), plan
+        for ask in relation.ask + relation.ask_dev:
+            assert ask.count("{n}") == 1 and ask.endswith("?"), ask
+
+
+def test_no_template_is_in_both_splits() -> None:
+    train, dev = ({text for kind in KINDS for text in templates(kind, split)} for split in SPLITS)
+    assert not train & dev
+    assert not set(ASIDES["train"]) & set(ASIDES["dev"])
+
+
+def test_no_question_form_is_used_by_two_relations_of_a_kind() -> None:
+    for kind in KINDS:
+        forms = [form for relation in kind.relations for form in relation.ask + relation.ask_dev]
+        assert [form for form, count in Counter(forms).items() if count > 1] == []
+
+
+def test_no_name_is_in_both_splits() -> None:
+    def name_words(split: Split) -> set[str]:
+        text = " ".join(paragraph["context"] for paragraph in paragraphs(split))
+        return {word for word in re.findall(r"(?<![.?] )\b[A-Z][a-z]+", text) if len(word) > 3}
+
+    lexicon_words = [
+        {part.lower() for field in lexicon.__dataclass_fields__ if "s_" not in field for part in getattr(lexicon, field)}
+        for lexicon in (LEXICONS["train"], LEXICONS["dev"])
+    ]
+    given = [{*LEXICONS[split].men, *LEXICONS[split].women} for split in SPLITS]
+    assert lexicon_words[0] and not given[0] & given[1]
+    titles = [{article["title"] for article in corpus(split)["data"]} for split in SPLITS]
+    assert not titles[0] & titles[1]
+    train_values = {answer["text"] for qa in questions("train") for answer in qa["answers"]}
+    names = {text for text in train_values if len(text.split()) == 2 and text.istitle() and not text.startswith(("The", "A"))}
+    assert not {name for name in names if name.split()[0] in given[0]} & name_words("dev")
+    assert not given[0] & name_words("dev") and not given[1] & name_words("train")
+
+
+# Questions
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_kind_of_article_and_of_question_occurs(split: Split) -> None:
+    kinds = Counter(qa["kind"] for qa in questions(split) if qa["is_impossible"])
+    assert set(kinds) == set(WEIGHTS)
+    assert min(kinds.values()) >= 0.1 * sum(kinds.values())
+    answered = {qa["kind"] for qa in questions(split) if not qa["is_impossible"]}
+    for kind in KINDS:
+        assert answered & {relation.name for relation in kind.relations}
+
+
+def test_negative_questions_are_also_answered() -> None:
+    negative = [qa for qa in questions("train") if re.search(r"\b(not|never|no|refuse)\b", qa["question"])]
+    answered = sum(not qa["is_impossible"] for qa in negative) / len(negative)
+    assert 0.4 < answered < 0.85
+
+
+def test_matching_words_is_not_enough() -> None:
+    golds = {qa["id"]: [answer["text"] for answer in qa["answers"]] for qa in questions("dev")}
+    predictions = overlap_baseline(corpus("dev"))
+    assert score_squad2(golds, predictions)["f1"] < 45
+
+
+def test_the_question_alone_does_not_tell_whether_it_has_an_answer() -> None:
+    counts = {flag: Counter[str]() for flag in (False, True)}
+    sizes = Counter(qa["is_impossible"] for qa in questions("train"))
+    for qa in questions("train"):
+        counts[qa["is_impossible"]].update(set(words(qa["question"])))
+    hits = 0
+    for qa in questions("dev"):
+        scores = {
+            flag: math.log(sizes[flag])
+            + sum(math.log((counts[flag][word] + 1) / (sizes[flag] + 2)) for word in sorted(set(words(qa["question"]))))
+            for flag in (False, True)
+        }
+        hits += (scores[True] > scores[False]) is qa["is_impossible"]
+    assert hits / len(questions("dev")) < 0.72

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers, processors
+
+from lamina.data.tokenizer import Layout, Tokenizer
+from lamina.errors import LaminaError
+from tests.tiny import tokenizer
+
+
+@pytest.fixture
+def roberta(tmp_path: Path) -> Path:
+    """A byte-level vocabulary of single letters with RoBERTa's way to join a pair."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *letters])}
+    built = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
+    built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    built.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    built.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>"])
+    path = tmp_path / "roberta.json"
+    built.save(str(path))
+    return path
+
+
+def test_the_layout_of_bert() -> None:
+    layout = tokenizer().layout
+    assert layout == Layout(before=(101,), between=(102,), after=(102,), types=(0, 0, 0, 1, 1))
+    assert layout.specials == 3
+
+
+def test_the_layout_of_roberta_has_two_separators_and_one_type(roberta: Path) -> None:
+    found = Tokenizer(roberta)
+    assert found.layout == Layout(before=(0,), between=(2, 2), after=(2,), types=(0, 0, 0, 0, 0))
+    assert found.layout.specials == 4
+    assert (found.pad, found.unknown) == (1, 3)
+
+
+def test_bert_s_special_ids() -> None:
+    assert (tokenizer().pad, tokenizer().unknown, tokenizer().vocabulary) == (0, 100, 30522)
+
+
+def test_the_layout_rebuilds_what_the_library_makes_of_a_pair() -> None:
+    ours = tokenizer()
+    raw = tokenizers.Tokenizer.from_file(str(ours.path))
+    raw.no_truncation()
+    raw.no_padding()
+    pair = raw.encode("Who was it?", "It was the second mouse.")
+    tokens = ours.encode(["Who was it?", "It was the second mouse."])
+    first, second = (tokens.ids[tokens.text(i)].tolist() for i in range(2))
+    parts = (ours.layout.before, first, ours.layout.between, second, ours.layout.after)
+    assert [i for part in parts for i in part] == pair.ids
+    assert [kind for kind, part in zip(ours.layout.types, parts, strict=True) for _ in part] == pair.type_ids
+
+
+def test_encode_gives_each_text_its_own_tokens_and_offsets() -> None:
+    texts = ["one", "", "Two words", "  "]
+    tokens = tokenizer().encode(texts)
+    assert tokens.starts.tolist() == [0, 1, 1, 3, 3]
+    quoted = [[texts[i][a:b] for a, b in tokens.offsets[tokens.text(i)]] for i in range(4)]
+    assert quoted == [["one"], [], ["Two", "words"], []]
+
+
+def test_nothing_to_encode() -> None:
+    tokens = tokenizer().encode([])
+    assert tokens.starts.tolist() == [0]
+    assert tokens.offsets.shape == (0, 2)
+
+
+def test_truncation_and_padding_of_the_file_are_off() -> None:
+    definition = json.loads(tokenizer().path.read_text())
+    assert definition["truncation"]["max_length"] == 128, "the trap is gone: this test needs another file"
+    assert definition["padding"] is not None
+    tokens = tokenizer().encode(["mouse " * 300, "mouse"])
+    assert tokens.starts.tolist() == [0, 300, 301]
+
+
+def test_the_fingerprint_is_of_the_file(tmp_path: Path) -> None:
+    definition = json.loads(tokenizer().path.read_text())
+    definition["normalizer"]["lowercase"] = False
+    other = tmp_path / "tokenizer.json"
+    other.write_text(json.dumps(definition))
+    assert Tokenizer(other).fingerprint != tokenizer().fingerprint
+    assert Tokenizer(tokenizer().path).fingerprint == tokenizer().fingerprint
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"model": 3}', b"\xff\xfe", b"not json"])
+def test_a_broken_file_is_the_user_s_to_mend(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(content)
+    with pytest.raises(LaminaError, match=r"tokenizer\.json: not a tokenizer\.json that can be read"):
+        Tokenizer(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match=r"nothing\.json: not a tokenizer"):
+        Tokenizer(tmp_path / "nothing.json")
+
+
+def test_a_pair_without_a_classifier_token_is_refused(tmp_path: Path) -> None:
+    built = tokenizers.Tokenizer(models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>"))
+    path = tmp_path / "plain.json"
+    built.save(str(path))
+    with pytest.raises(LaminaError, match="without a classifier token"):
+        Tokenizer(path)
+
+
+def test_scripts_are_those_that_the_vocabulary_can_write() -> None:
+    assert tokenizer().scripts == {"LATIN"}, "MiniLM has letters of other scripts, but no words"

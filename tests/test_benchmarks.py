@@ -1,0 +1,47 @@
+"""Every benchmark runs, and prints its figures last, one a line. How fast it is, the benchmark says, not the test."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<value>\d+\.\d\d)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "options", "names"),
+    [
+        (
+            "train_throughput.py",
+            ["--questions", "2", "--seconds", "0"],
+            ["run_qa-default", "best-flags", "best-flags-no-attention-dropout", "share of peak"],
+        ),
+        ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
+        ("windows.py", ["--questions", "50"], ["windows"]),
+    ],
+)
+def test_prints_its_figures_last(script: str, options: list[str], names: list[str], shared: Path) -> None:
+    output = run(script, *options, "--threads", "1", "--repeats", "1", data=shared / "data")
+    lines = output.splitlines()[-len(names) :]
+    figures = [FIGURE.fullmatch(line) for line in lines]
+    assert [figure and (figure["ratio"] or figure["share"]) for figure in figures] == names, output
+    assert all(figure and float(figure["value"]) >= 0 for figure in figures)
+
+
+def run(script: str, *options: str, data: Path) -> str:
+    """What the benchmark prints; it must end well."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *options],
+        env=os.environ | {"LAMINA_DATA": str(data)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from lamina.answers.decode import Candidate, Prediction
+from lamina.answers.formats import null_odds_json, predictions_json
+from lamina.data.examples import Answer, Example
+from lamina.evaluation import references, score_all, score_at, tune_threshold
+from lamina.scoring.squad import score_squad2
+
+CONTEXT = "the grey mouse ate the green cheese"
+
+
+def pair(number: int, gold: str | None, said: str | None, odds: float) -> tuple[Prediction, Example]:
+    """A question with its answer, what was said, and how much better "no answer" scored."""
+    name = f"q{number}"
+    answers = () if gold is None else (Answer(gold, CONTEXT.index(gold)),)
+    start = 0 if said is None else CONTEXT.index(said)
+    candidates = () if said is None else (Candidate(said, start, start + len(said), 2.0),)
+    return Prediction(name, 2.0 + odds, candidates), Example(name, "?", CONTEXT, answers, name, "a")
+
+
+def world(*rows: tuple[str | None, str | None, float]) -> tuple[list[Prediction], list[Example]]:
+    pairs = [pair(number, *row) for number, row in enumerate(rows)]
+    return [prediction for prediction, _ in pairs], [example for _, example in pairs]
+
+
+MIXED = world(
+    ("grey mouse", "grey mouse", -3.0),
+    ("grey mouse", "mouse", -1.0),
+    ("green cheese", "green cheese", 1.5),
+    ("green cheese", "mouse", 2.5),
+    ("green cheese", None, 0.0),
+    (None, "mouse", -0.5),
+    (None, "cheese", 3.0),
+    (None, None, 0.0),
+)
+
+
+def test_the_threshold_weighs_both_kinds_of_questions_alike() -> None:
+    """Nine in ten questions are unanswerable here, so the plain F1 would be best with silence everywhere."""
+    unanswerable = [(None, "mouse", odds) for odds in (0.5, 0.5, 0.5, 0.5, 0.5, 2.0, 2.0, 2.0, 2.0)]
+    predictions, examples = world(("grey mouse", "grey mouse", 1.0), *unanswerable)
+    threshold, mean = tune_threshold(predictions, examples)
+    assert threshold == pytest.approx(1.5)
+    assert mean == pytest.approx(100 * (1 + 4 / 9) / 2)
+    plain = score_at(predictions, examples, 0.0)
+    assert plain["best_f1"] == 90
+    assert score_at(predictions, examples, threshold)["f1"] == 50
+
+
+def test_the_mean_is_that_of_the_official_scores_at_the_threshold() -> None:
+    predictions, examples = MIXED
+    threshold, mean = tune_threshold(predictions, examples)
+    scores = score_at(predictions, examples, threshold)
+    assert mean == pytest.approx((scores["HasAns_f1"] + scores["NoAns_f1"]) / 2)
+    for other in (-10.0, -2.0, -0.75, 0.0, 1.0, 2.0, 2.75, 10.0):
+        scores = score_at(predictions, examples, other)
+        assert (scores["HasAns_f1"] + scores["NoAns_f1"]) / 2 <= mean + 1e-9
+
+
+def test_with_one_kind_only_the_threshold_is_for_that_kind() -> None:
+    predictions, examples = world(("grey mouse", "grey mouse", 4.0), ("grey mouse", "mouse", -2.0))
+    threshold, mean = tune_threshold(predictions, examples)
+    assert threshold > 4
+    assert mean == pytest.approx(score_at(predictions, examples, threshold)["f1"])
+
+
+@pytest.mark.parametrize("threshold", [-2.0, -0.6, 0.0, 1.7, 9.0])
+def test_scores_are_those_of_the_predictions_that_are_written(threshold: float) -> None:
+    predictions, examples = MIXED
+    written = score_squad2(references(examples), predictions_json(predictions, threshold))
+    scores = score_at(predictions, examples, threshold)
+    assert {name: scores[name] for name in written} == written
+    assert null_odds_json(predictions)["q3"] == 2.5
+
+
+def test_references() -> None:
+    assert references(MIXED[1])["q0"] == ["grey mouse"]
+    assert references(MIXED[1])["q7"] == []
+
+
+def test_all_scores_fit_together() -> None:
+    predictions, examples = MIXED
+    threshold = tune_threshold(predictions, examples)[0]
+    scores = score_all(predictions, examples, threshold)
+    assert set(scores) == {"zero", "tuned", "best"}
+    assert scores["zero"] == {"threshold": 0.0} | score_at(predictions, examples, 0.0)
+    assert scores["tuned"] == {"threshold": threshold} | score_at(predictions, examples, threshold)
+    assert scores["best"]["f1"] == scores["zero"]["best_f1"] == scores["tuned"]["best_f1"]
+    assert scores["best"]["threshold"] == scores["zero"]["best_f1_thresh"]
+    for other in (-10.0, -2.0, -0.75, 0.0, 1.0, 2.0, 2.75, 10.0, threshold):
+        at = score_at(predictions, examples, other)
+        assert at["f1"] <= scores["best"]["f1"]
+        assert at["exact"] <= scores["best"]["exact"]
+
+
+def test_where_silence_is_best_the_best_score_is_silence() -> None:
+    predictions, examples = world((None, "mouse", -5.0), (None, "cheese", -4.0), ("grey mouse", "cheese", -6.0))
+    scores = score_all(predictions, examples, 0.0)
+    assert scores["zero"]["f1"] == 0
+    assert scores["best"]["f1"] == pytest.approx(200 / 3)
+    assert scores["tuned"] == scores["zero"]

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lamina.data.batches import make_batch
+from lamina.inference import span_logits
+from tests.tiny import corpus, model, windows
+
+
+class Counting:
+    """Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.total = self.done = 0
+
+    def start(self, label: str, total: int, done: int = 0) -> None:
+        self.total = total
+
+    def advance(self, amount: int, note: str = "") -> None:
+        self.done += amount
+
+    def say(self, line: str) -> None: ...
+
+
+def test_every_window_gets_what_it_gets_alone() -> None:
+    made = windows(corpus(3))
+    assert len(set(made.lengths.tolist())) > 3
+    tiny = model(layers=2).eval()
+    found = span_logits(tiny, made)
+    assert found.start.shape == found.end.shape == made.ids.shape
+    assert found.start.dtype == np.float32
+    with torch.no_grad():
+        for row in range(len(made)):
+            alone = tiny(make_batch(made, [row]))
+            own = slice(int(made.starts[row]), int(made.starts[row + 1]))
+            np.testing.assert_allclose(found.start[own], alone.start[0].numpy(), atol=1e-5)
+            np.testing.assert_allclose(found.end[own], alone.end[0].numpy(), atol=1e-5)
+    assert found.start.std() > 1e-3
+    assert not np.allclose(found.start, found.end, atol=1e-3)
+
+
+@pytest.mark.parametrize("tokens", [1, 100, 10**6])
+def test_the_budget_changes_nothing(tokens: int) -> None:
+    made = windows(corpus(2))
+    tiny = model().eval()
+    usual, other = span_logits(tiny, made), span_logits(tiny, made, tokens=tokens)
+    np.testing.assert_allclose(other.start, usual.start, atol=1e-5)
+    np.testing.assert_allclose(other.end, usual.end, atol=1e-5)
+
+
+def test_progress_counts_windows() -> None:
+    made = windows(corpus(1))
+    progress = Counting()
+    span_logits(model().eval(), made, tokens=100, progress=progress)
+    assert progress.total == progress.done == len(made)
+
+
+def test_nothing_in_nothing_out() -> None:
+    found = span_logits(model().eval(), windows([]))
+    assert found.start.shape == found.end.shape == (0,)
+
+
+def test_no_gradients_are_kept() -> None:
+    tiny = model().eval()
+    span_logits(tiny, windows(corpus(1)))
+    assert all(parameter.grad is None for parameter in tiny.parameters())

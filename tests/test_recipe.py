@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.errors import LaminaError
+from lamina.recipe import parse_recipe, read_recipe
+
+TOML = """
+# comments are allowed
+[data]
+train = "train.json"
+dev = "dev.json"
+
+[encoder]
+model = "tiny"
+pretrained = false
+
+[window]
+length = 256
+step = 100
+
+[train]
+epochs = 1.5
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(TOML)
+    return path
+
+
+def test_toml(file: Path) -> None:
+    recipe = read_recipe(file)
+    assert recipe.main.data.train == "train.json"
+    assert recipe.encoder.model == "tiny"
+    assert recipe.encoder.pretrained is False
+    assert (recipe.window.length, recipe.window.step, recipe.window.query) == (256, 100, 64)
+    assert recipe.train.epochs == 1.5
+    assert recipe.main.mixer.type == "last"
+
+
+def test_top_level_tables_are_sugar_for_the_task_main() -> None:
+    task = {"data": {"train": "t"}, "head": {"type": "span"}}
+    assert parse_recipe(dict(task)) == parse_recipe({"tasks": {"main": task}})
+
+
+def test_the_json_of_a_run_reads_as_the_same_recipe(file: Path, tmp_path: Path) -> None:
+    recipe = read_recipe(file, ["train.minutes=2.5", "window.query=32"])
+    written = tmp_path / "recipe.json"
+    written.write_text(json.dumps(recipe.model_dump(mode="json")))
+    assert read_recipe(written) == recipe
+    changed = read_recipe(written, ["data.dev=other.json", "train.seed=3"])
+    assert (changed.main.data.dev, changed.main.data.train, changed.train.seed) == ("other.json", "train.json", 3)
+    assert read_recipe(written, ['head={type = "span"}']) == recipe, "a whole table of the main task"
+
+
+@pytest.mark.parametrize(
+    ("setting", "read"),
+    [
+        ("train.epochs=3", lambda r: r.train.epochs == 3),
+        ("train.lr = 2e-5", lambda r: r.train.lr == 2e-5),
+        ("train.keep=last", lambda r: r.train.keep == "last"),
+        ('train.keep="last"', lambda r: r.train.keep == "last"),
+        ("encoder.pretrained=true", lambda r: r.encoder.pretrained is True),
+        ("data.train=folder/a=b.json", lambda r: r.main.data.train == "folder/a=b.json"),
+        ("answer.n_best=5", lambda r: r.answer.n_best == 5),
+    ],
+)
+def test_set(file: Path, setting: str, read: Any) -> None:
+    assert not read(read_recipe(file))
+    assert read(read_recipe(file, [setting]))
+
+
+def test_later_settings_win(file: Path) -> None:
+    assert read_recipe(file, ["train.seed=1", "train.seed=2"]).train.seed == 2
+
+
+@pytest.mark.parametrize("setting", ["train.epochs", "=3", "", " =3"])
+def test_a_setting_without_name_or_value(file: Path, setting: str) -> None:
+    with pytest.raises(LaminaError, match=r"--set .*table\.field=value"):
+        read_recipe(file, [setting])
+
+
+def test_a_setting_below_a_value(file: Path) -> None:
+    with pytest.raises(LaminaError, match="epochs is not a table"):
+        read_recipe(file, ["train.epochs.more=3"])
+
+
+def problem(values: dict[str, Any]) -> str:
+    with pytest.raises(LaminaError) as caught:
+        parse_recipe({"data": {"train": "t"}} | values, name="mine.toml")
+    message = str(caught.value)
+    assert message.startswith("mine.toml: ")
+    assert "\n" not in message
+    return message.removeprefix("mine.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"train": {"epoch": 3}}, "train.epoch: no such field; did you mean train.epochs?"),
+        ({"data": {"train": "t", "hold_out": 0.1}}, "data.hold_out: no such field; did you mean data.holdout?"),
+        ({"trian": {}}, "trian: no such field; did you mean train?"),
+        ({"objectve": {}}, "objectve: no such field; did you mean objective?"),
+        ({"epochs": 3}, "epochs: no such field; did you mean train.epochs?"),
+        ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
+        (
+            {"xyzzy": 1},
+            "xyzzy: no such field; there are answer, data, encoder, head, mixer, objective, tasks, train, window",
+        ),
+    ],
+)
+def test_a_field_that_does_not_exist(values: dict[str, Any], message: str) -> None:
+    assert problem(values) == message
+
+
+def test_a_field_of_a_task_that_does_not_exist() -> None:
+    with pytest.raises(LaminaError, match=r"haed: no such field; did you mean head\?"):
+        parse_recipe({"tasks": {"main": {"data": {"train": "t"}, "haed": {}}}})
+
+
+def test_a_misspelt_table_is_named_not_the_one_that_is_missing() -> None:
+    with pytest.raises(LaminaError, match=r"dta: no such field; did you mean data\?"):
+        parse_recipe({"dta": {"train": "t"}})
+
+
+def test_what_is_missing_is_named() -> None:
+    for values, name in (({}, "data"), ({"data": {"dev": "d"}}, r"data\.train")):
+        with pytest.raises(LaminaError, match=rf"^recipe: {name}: is missing$"):
+            parse_recipe(values)
+
+
+def test_a_wrong_value_is_shown_beside_what_is_allowed() -> None:
+    assert problem({"train": {"epochs": -1}}) == "train.epochs: Input should be greater than 0 (given: -1)"
+    assert problem({"data": {"train": "t", "holdout": 1.5}}) == "data.holdout: Input should be less than 1 (given: 1.5)"
+    assert problem({"train": {"keep": "worst"}}) == "train.keep: Input should be 'best' or 'last' (given: 'worst')"
+    assert problem({"train": {"seed": "x"}}).endswith("(given: 'x')")
+    shapes = problem({"window": {"length": 64, "query": 64}})
+    assert "window.length = 64 leaves -4 tokens" in shapes
+    assert "query of 64" in shapes
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("field", ["epochs", "lr", "minutes", "evaluate_every"])
+def test_numbers_without_end_are_refused(field: str, value: float) -> None:
+    assert problem({"train": {field: value}}).startswith(f"train.{field}: ")
+
+
+def test_another_task_than_main_is_refused() -> None:
+    with pytest.raises(LaminaError, match="tasks are main, other"):
+        parse_recipe({"tasks": {name: {"data": {"train": "t"}} for name in ("main", "other")}})
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.toml", "train = ["), ("a.json", "{"), ("a.json", "[1]"), ("a.json", "3")])
+def test_a_broken_file(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(LaminaError, match=rf"{name}: .*recipe"):
+        read_recipe(path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match="no such recipe"):
+        read_recipe(tmp_path / "none.toml")
+
+
+def test_the_values_given_are_not_changed() -> None:
+    values = {"data": {"train": "t"}, "train": {"epochs": 1}}
+    parse_recipe(values, ["train.epochs=2"])
+    assert values == {"data": {"train": "t"}, "train": {"epochs": 1}}
+
+
+def test_a_recipe_cannot_be_changed() -> None:
+    recipe = parse_recipe({"data": {"train": "t"}})
+    with pytest.raises(ValueError, match="frozen"):
+        recipe.train = recipe.train  # type: ignore[misc]

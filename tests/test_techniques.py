@@ -1,0 +1,160 @@
+"""What every technique promises, asked of every entry of the registries: a new one is tested by being registered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from lamina.answers.decode import decode
+from lamina.assemble import build_model, make_optimizer
+from lamina.data.batches import Batch, make_batch
+from lamina.encoder import load as encoders
+from lamina.heads import HeadOptions
+from lamina.inference import span_logits
+from lamina.mixers import MixerOptions
+from lamina.model import Model
+from lamina.objectives import ObjectiveOptions
+from lamina.recipe import Recipe, parse_recipe
+from lamina.training.checkpoint import load_weights, trained_weights
+from tests.tiny import corpus, windows
+
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"
+
+
+def each(options: Any) -> list[str]:
+    """The `type` of each member of a registry: of one options class, or of an (annotated) union of them."""
+    if get_origin(options) is Annotated:
+        options = get_args(options)[0]
+    return [member.model_fields["type"].default for member in get_args(options) or (options,)]
+
+
+REGISTRIES = {"mixer": MixerOptions, "head": HeadOptions, "objective": ObjectiveOptions}
+TECHNIQUES = [(kind, name) for kind, options in REGISTRIES.items() for name in each(options)]
+
+pytestmark = pytest.mark.parametrize(("kind", "name"), TECHNIQUES, ids=[f"{kind} {name}" for kind, name in TECHNIQUES])
+
+
+def recipe_of(kind: str, name: str) -> Recipe:
+    """The defaults but for one technique, on a tiny random encoder without dropout."""
+    return parse_recipe(
+        {
+            "data": {"train": "unused"},
+            kind: {"type": name},
+            "encoder": {"model": "tiny", "pretrained": False, "dropout": 0.0},
+            "train": {"lr": 3e-3},
+        }
+    )
+
+
+def built(recipe: Recipe, seed: int = 0) -> Model:
+    torch.manual_seed(seed)
+    return build_model(recipe, encoders.build(encoders.find(recipe.encoder)))
+
+
+def eight() -> list[int]:
+    """Eight questions of two articles, one of them without an answer."""
+    return list(range(8))
+
+
+def batch_of_eight() -> Batch:
+    return make_batch(windows(corpus(2), recipe_of("mixer", each(MixerOptions)[0]).window), eight())
+
+
+def loss_of(model: Model, recipe: Recipe, batch: Batch) -> torch.Tensor:
+    term = recipe.main.objective.build()
+    return term(model, batch, model(batch), term.counts(batch))
+
+
+def test_shapes_and_finiteness(kind: str, name: str) -> None:
+    batch = batch_of_eight()
+    outputs = built(recipe_of(kind, name)).eval()(batch)
+    for logits in (outputs.start, outputs.end):
+        assert logits.shape == batch.ids.shape
+        assert logits.dtype == torch.float32
+        assert torch.isfinite(logits).all()
+    assert outputs.allowed.shape == batch.ids.shape
+
+
+def test_padding_is_ignored(kind: str, name: str) -> None:
+    model = built(recipe_of(kind, name)).eval()
+    batch = batch_of_eight()
+    assert not batch.mask.all()
+    noise = torch.randint(1000, 2000, batch.ids.shape)
+    noisy = replace(batch, ids=torch.where(batch.mask, batch.ids, noise), type_ids=batch.type_ids | ~batch.mask)
+    wide = Batch(
+        *(torch.nn.functional.pad(part, (0, 5)) for part in (batch.ids, batch.type_ids, batch.mask, batch.context)),
+        gold=batch.gold,
+        windows=batch.windows,
+    )
+    with torch.no_grad():
+        plain, other, wider = model(batch), model(noisy), model(wide)
+    for end in ("start", "end"):
+        wanted = getattr(plain, end)[batch.mask]
+        torch.testing.assert_close(getattr(other, end)[batch.mask], wanted, atol=1e-5, rtol=0)
+        torch.testing.assert_close(getattr(wider, end)[wide.mask], wanted, atol=1e-5, rtol=0)
+
+
+def test_gradients_reach_every_trainable_parameter(kind: str, name: str) -> None:
+    recipe = recipe_of(kind, name)
+    model = built(recipe).train()
+    loss = loss_of(model, recipe, batch_of_eight())
+    assert torch.isfinite(loss)
+    loss.backward()  # type: ignore[no-untyped-call]
+    reached = {
+        parameter_name: parameter.grad
+        for parameter_name, parameter in model.named_parameters()
+        if parameter.requires_grad and not parameter_name.startswith("encoder.pooler.")
+    }
+    assert len(reached) > 20
+    for parameter_name, gradient in reached.items():
+        assert gradient is not None, parameter_name
+        assert torch.isfinite(gradient).all(), parameter_name
+        if not parameter_name.endswith("attention.key.bias"):  # the softmax over keys cancels it
+            assert gradient.any(), parameter_name
+
+
+def test_saved_and_loaded_it_is_the_same(kind: str, name: str, tmp_path: Path) -> None:
+    recipe = recipe_of(kind, name)
+    model, other = built(recipe).eval(), built(recipe, seed=1).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    batch = batch_of_eight()
+    wanted = model(batch)
+    assert not torch.equal(other(batch).start, wanted.start)
+    save_file(trained_weights(model), tmp_path / "model.safetensors")
+    load_weights(other, load_file(tmp_path / "model.safetensors"))
+    found = other(batch)
+    assert torch.equal(found.start, wanted.start)
+    assert torch.equal(found.end, wanted.end)
+
+
+def test_eight_examples_can_be_learned_by_heart(kind: str, name: str) -> None:
+    recipe = recipe_of(kind, name)
+    model = built(recipe).train()
+    optimizer = make_optimizer(model, recipe.train)
+    batch = batch_of_eight()
+    for _ in range(80):
+        loss = loss_of(model, recipe, batch)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        assert loss_of(model, recipe, batch).item() < 0.02
+    examples = corpus(2)[:8]
+    made = windows(examples, recipe.window)
+    logits = span_logits(model, made)
+    for prediction, example in zip(decode(made, logits.start, logits.end, examples), examples, strict=True):
+        answer = prediction.answer()
+        assert (answer.text if answer else None) == (example.answers[0].text if example.answers else None)
+
+
+def test_it_has_a_row_in_the_documentation(kind: str, name: str) -> None:
+    rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert any(f"`{name}`" in row for row in rows), f"docs/techniques.md has no row for the {kind} `{name}`"

@@ -1,0 +1,76 @@
+"""A tiny world that several tests share: MiniLM's vocabulary, a small random model and a few written facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import torch
+
+from lamina.data.examples import Answer, Example
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import WindowOptions, Windows, make_windows
+from lamina.encoder.blocks import Encoder
+from lamina.encoder.load import EncoderOptions, find
+from lamina.encoder.presets import PRESETS
+from lamina.heads import SpanHead
+from lamina.mixers import LastLayer
+from lamina.model import Model, Task
+
+torch.set_num_threads(1)  # the models are too small to share out
+
+TINY = EncoderOptions(model="tiny", pretrained=False)
+SHORT = WindowOptions(length=64, query=16, step=16)
+
+_ANIMALS = ("heron", "badger", "otter", "falcon", "lizard", "weasel", "moose", "gecko", "raven", "trout", "bison")
+_PLACES = ("a ruined mill", "the old harbour", "a deep quarry", "the copper mine", "a salt marsh", "the north tower")
+_FOODS = ("wild honey", "dried figs", "river weed", "barley bread", "black berries", "green moss")
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    return Tokenizer(find(TINY).tokenizer)
+
+
+def example(
+    context: str, answer: str | None = None, *, question: str = "What is it?", start: int | None = None, id: str = "q"
+) -> Example:
+    """One question; the answer is where `start` says, else where its text first stands."""
+    answers = () if answer is None else (Answer(answer, context.index(answer) if start is None else start),)
+    return Example(id, question, context, answers, id, "article")
+
+
+def corpus(articles: int = 12) -> list[Example]:
+    """Five questions an article, one of them unanswerable."""
+    examples = []
+    for number in range(articles):
+        animal = _ANIMALS[number % len(_ANIMALS)]
+        place, food = _PLACES[number % 6], _FOODS[(number // 2) % 6]
+        year = str(1800 + 7 * number)
+        context = (
+            f"The {animal} of tale {number} was born in {year}. It lives in {place} by the sea, far from any village. "
+            f"Every morning the {animal} eats {food}, and at night it dreams of snow."
+        )
+        asked = (
+            (f"When was the {animal} born?", year),
+            (f"Where does the {animal} live?", place),
+            (f"What does the {animal} eat?", food),
+            (f"What does the {animal} dream of?", "snow"),
+            (f"Who painted the {animal}?", None),
+        )
+        for index, (question, answer) in enumerate(asked):
+            made = example(context, answer, question=question, id=f"{number}-{index}")
+            examples.append(replace(made, article=f"tale {number}"))
+    return examples
+
+
+def windows(examples: Sequence[Example], options: WindowOptions = SHORT) -> Windows:
+    return make_windows(examples, tokenizer(), options)
+
+
+def model(seed: int = 0, *, layers: int = 1, hidden: int = 16, dropout: float = 0.0) -> Model:
+    """An encoder of random weights with the plain span head; in training mode."""
+    torch.manual_seed(seed)
+    shape = replace(PRESETS["tiny"], layers=layers, hidden=hidden, embedding=hidden, intermediate=2 * hidden, dropout=dropout)
+    return Model(Encoder(shape), {"main": Task(LastLayer(hidden), SpanHead(hidden))})

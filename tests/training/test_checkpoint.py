@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from lamina.errors import LaminaError
+from lamina.training.checkpoint import (
+    Costs,
+    State,
+    copy_weights,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    trained_weights,
+)
+
+
+class Small(nn.Module):
+    """Something trained, something frozen, something shared, something counted."""
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.trained = nn.Linear(width, width)
+        self.alias = self.trained
+        self.frozen = nn.Linear(width, width).requires_grad_(False)
+        self.register_buffer("seen", torch.zeros(()))
+
+
+def stepped(model: Small) -> torch.optim.AdamW:
+    """An optimiser with a history."""
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1, fused=True)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model.trained(torch.randn(4, 3)).square().sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+def test_what_is_stored_is_what_trains_and_the_buffers() -> None:
+    assert set(trained_weights(Small())) == {"trained.weight", "trained.bias", "seen"}
+
+
+def test_copies_do_not_follow_the_model() -> None:
+    model = Small()
+    copy = copy_weights(model)
+    before = model.trained.weight.detach().clone()
+    with torch.no_grad():
+        model.trained.weight.add_(1)
+    assert torch.equal(copy["trained.weight"], before)
+    load_weights(model, copy)
+    assert torch.equal(model.trained.weight, before)
+
+
+@pytest.mark.parametrize("change", ["more", "fewer"])
+def test_weights_of_another_model_are_refused(change: str) -> None:
+    weights = copy_weights(Small())
+    if change == "more":
+        weights["head.weight"] = torch.zeros(1)
+    else:
+        del weights["trained.bias"]
+    with pytest.raises(LaminaError, match=r"do not fit the model: (head\.weight|trained\.bias)"):
+        load_weights(Small(), weights)
+
+
+def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
+    model = Small()
+    optimizer = stepped(model)
+    state = State(7, 81.5, 4, copy_weights(model), 2, True, 1234, Costs(1.5, 0.5, 100, 120))
+    save_checkpoint(tmp_path / "checkpoint.pt", model, optimizer, state)
+
+    other = Small()
+    other_optimizer = stepped(other)
+    found = load_checkpoint(tmp_path / "checkpoint.pt", other, other_optimizer)
+    assert {**vars(found), "best": None} == {**vars(state), "best": None}
+    assert all(torch.equal(found.best[name], value) for name, value in state.best.items())
+    x = torch.randn(4, 3)
+    for one, one_optimizer in ((model, optimizer), (other, other_optimizer)):
+        one_optimizer.zero_grad()
+        one.trained(x).square().sum().backward()
+        one_optimizer.step()
+    assert torch.equal(model.trained.weight, other.trained.weight), "the optimiser's history came along"
+    assert list(tmp_path.iterdir()) == [tmp_path / "checkpoint.pt"]
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", None])
+def test_a_damaged_checkpoint(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "checkpoint.pt"
+    model = Small()
+    optimizer = stepped(model)
+    save_checkpoint(path, model, optimizer, State())
+    path.write_bytes(path.read_bytes()[:-40] if content is None else content)
+    with pytest.raises(LaminaError, match=r"checkpoint\.pt: the checkpoint cannot be read"):
+        load_checkpoint(path, model, optimizer)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lamina.training.plan import POOL, evaluation_points, plan_epoch, plan_steps
+
+LENGTHS = np.random.default_rng(0).integers(20, 385, 3000)
+
+
+def steps(seed: int, epochs: float, **options: int) -> list[tuple[int, list[int]]]:
+    return [(epoch, rows.tolist()) for epoch, rows in plan_steps(seed, epochs, LENGTHS, **{"tokens": 3072} | options)]
+
+
+@pytest.mark.parametrize("options", [{"tokens": 3072}, {"tokens": 400}, {"tokens": 3072, "windows": 16}])
+def test_every_window_once_an_epoch(options: dict[str, int]) -> None:
+    for epoch in range(2):
+        rows = [row for number, step in steps(1, 2, **options) if number == epoch for row in step]
+        assert sorted(rows) == list(range(len(LENGTHS)))
+
+
+def test_the_plan_is_pure_and_the_seed_decides() -> None:
+    np.random.seed(0)  # the global generator must not matter
+    first = steps(1, 1)
+    assert steps(1, 1) == first
+    assert steps(2, 1) != first
+
+
+def test_epochs_differ_and_do_not_depend_on_how_many_run() -> None:
+    three = steps(1, 3)
+    assert three[: len(steps(1, 1))] == steps(1, 1)
+    assert three[: len(steps(1, 2))] == steps(1, 2)
+    by_epoch = [[rows for number, rows in three if number == epoch] for epoch in range(3)]
+    assert by_epoch[0] != by_epoch[1] != by_epoch[2]
+    assert [rows.tolist() for rows in plan_epoch(1, 2, LENGTHS, tokens=3072)] == by_epoch[2]
+
+
+@pytest.mark.parametrize("epochs", [0.0001, 0.3, 0.5, 1.25, 2.999])
+def test_a_part_of_an_epoch_is_a_prefix(epochs: float) -> None:
+    part, whole = steps(1, epochs), steps(1, 3)
+    assert part == whole[: len(part)]
+    one = len(steps(1, 1))
+    assert len(part) == pytest.approx(epochs * one, abs=1)
+    assert part
+
+
+def test_the_token_budget_is_respected_and_well_used() -> None:
+    batches = plan_epoch(0, 0, LENGTHS, tokens=3072)
+    padded = [int(LENGTHS[rows].max()) * len(rows) for rows in batches]
+    assert max(padded) <= 3072
+    assert LENGTHS.sum() / sum(padded) > 0.97, "windows of about equal length stand together"
+
+
+def test_a_fixed_number_of_windows() -> None:
+    sizes = [len(rows) for rows in plan_epoch(0, 0, LENGTHS, tokens=10, windows=48)]
+    pools = -(-len(LENGTHS) // POOL)
+    assert max(sizes) == 48
+    assert sum(size < 48 for size in sizes) <= pools
+
+
+def test_steps_come_shuffled_not_by_length() -> None:
+    means = [LENGTHS[rows].mean() for rows in plan_epoch(0, 0, LENGTHS, tokens=3072)]
+    rank = np.corrcoef(np.arange(len(means)), np.argsort(np.argsort(means)))[0, 1]
+    assert abs(rank) < 0.2
+
+
+@pytest.mark.parametrize(("every", "count"), [(0.25, 12), (1.0, 3), (5.0, 1)])
+def test_evaluation_points(every: float, count: int) -> None:
+    plan = list(plan_steps(0, 3, LENGTHS, tokens=3072))
+    points = sorted(evaluation_points(plan, len(LENGTHS), every))
+    assert len(points) == count
+    assert points[-1] == len(plan)
+    seen = np.cumsum([len(rows) for _, rows in plan])
+    for number, point in enumerate(points[:-1], 1):
+        mark = number * every * len(LENGTHS)
+        assert seen[point - 1] >= mark - 1e-6
+        assert point == 1 or seen[point - 2] < mark
+
+
+def test_evaluation_points_within_a_part_of_an_epoch() -> None:
+    plan = list(plan_steps(0, 0.3, LENGTHS, tokens=3072))
+    points = sorted(evaluation_points(plan, len(LENGTHS), 0.25))
+    assert len(points) == 2
+    assert points[-1] == len(plan)
+
+
+def test_with_marks_in_every_step_each_step_is_evaluated_once() -> None:
+    plan = list(plan_steps(0, 1, LENGTHS, tokens=3072))
+    assert evaluation_points(plan, len(LENGTHS), 0.0005) == set(range(1, len(plan) + 1))
