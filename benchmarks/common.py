@@ -90,7 +90,7 @@ def faster(rates: Rates, *names: str) -> str:
 
 
 def print_table(rates: Rates, unit: str) -> None:
-    width = max(map(len, rates))
+    width = max(map(len, [unit, *rates]))
     print(f"{unit:{width}}  {'median':>10}  {'lowest':>10}  {'highest':>10}")
     for name, values in rates.items():
         print(f"{name:{width}}  {median(values):10,.1f}  {min(values):10,.1f}  {max(values):10,.1f}")

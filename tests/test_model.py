@@ -33,8 +33,9 @@ def batch() -> Batch:
 def only(batch: Batch, row: int) -> Batch:
     """One row of a batch without its padding."""
     length = int(batch.mask[row].sum())
-    parts = (part[row : row + 1, :length] for part in (batch.ids, batch.type_ids, batch.mask, batch.context))
-    return Batch(*parts, gold=batch.gold[row : row + 1], windows=batch.windows[row : row + 1])
+    wide = (batch.ids, batch.type_ids, batch.mask, batch.context)
+    ids, type_ids, mask, context = (part[row : row + 1, :length] for part in wide)
+    return Batch(ids, type_ids, mask, context, batch.gold[row : row + 1], batch.windows[row : row + 1])
 
 
 def test_the_plain_model_equals_transformers(batch: Batch) -> None:

@@ -116,10 +116,7 @@ def _first_problem(error: ValidationError) -> str:
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     name = ".".join(map(str, problem["loc"])).removeprefix(MAIN)
     if problem["type"] == "extra_forbidden":
-        fields = sorted(field.removeprefix(MAIN) for field in _fields(Recipe))
-        last = name.rpartition(".")[2]
-        close = get_close_matches(name, fields, n=1) or [field for field in fields if field.rpartition(".")[2] == last][:1]
-        return f"{name}: no such field; " + (f"did you mean {close[0]}?" if close else _list_fields(name, fields))
+        return f"{name}: no such field; {_hint(name)}"
     if problem["type"] == "missing":
         return f"{name}: is missing"
     message = problem["msg"].removeprefix("Value error, ")
@@ -127,10 +124,14 @@ def _first_problem(error: ValidationError) -> str:
     return f"{name}: {message}" + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
 
 
-def _list_fields(name: str, fields: list[str]) -> str:
-    table = name.rpartition(".")[0] + "." if "." in name else ""
-    names = sorted({field.removeprefix(table).partition(".")[0] for field in fields if field.startswith(table)})
-    return f"there are {', '.join(names)}"
+def _hint(name: str) -> str:
+    """What may have been meant: a field of that table, else one of that name in another, else the list of the table's."""
+    fields = sorted(field.removeprefix(MAIN) for field in _fields(Recipe))
+    table, _, last = name.rpartition(".")
+    siblings = {field.rpartition(".")[2]: field for field in fields if field.rpartition(".")[0] == table}
+    close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
+    close = close or [field for field in fields if field.rpartition(".")[2] == last]
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(siblings)}"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import pytest
 
@@ -107,8 +108,8 @@ def test_most_paragraphs_are_short_and_some_need_several_windows(split: Split) -
 def test_text_is_clean(split: Split) -> None:
     texts = [paragraph["context"] for paragraph in paragraphs(split)] + [qa["question"] for qa in questions(split)]
     for text in texts:
-        assert not re.search(r"[{}]|  | [.,?]|\.\.|\bthe the\b|\ba an?\b|\ba [aeiou]|\ban [^aeiouh]|s's\b' ", text), text
-        assert text[0].isupper() or text[0].isdigit()
+        assert not re.search(r"[{}]|  | [.,?]|\.\.|\bthe the\b|\ba an?\b|\ba (?!uni|one)[aeiou]|\ban [^aeiouh]", text), text
+        assert text[0].isupper()
     assert all(not re.search(r"[.] [a-z0-9]", text) for text in texts[: len(paragraphs(split))])
     assert all(qa["question"].endswith("?") for qa in questions(split))
 
@@ -147,7 +148,8 @@ def test_tables_are_consistent(kind: Kind) -> None:
     assert len(set(names)) == len(names)
     for relation in kind.relations:
         if relation.opposite is not None:
-            assert kind.relation(relation.opposite).opposite in (relation.name, None) or relation.name == "wrong_author"
+            assert kind.relation(relation.opposite).opposite == relation.name
+            assert kind.relation(relation.opposite).contrast == relation.contrast
         assert {relation.detail_of, *relation.implied_by} <= {None, *names}
         for plan in relation.say + relation.say_dev:
             slots = re.findall(r"\{(\w+)\}", plan)
@@ -160,7 +162,7 @@ def test_tables_are_consistent(kind: Kind) -> None:
 
 def test_no_template_is_in_both_splits() -> None:
     train, dev = ({text for kind in KINDS for text in templates(kind, split)} for split in SPLITS)
-    assert not train & dev
+    assert sorted(train & dev) == []
     assert not set(ASIDES["train"]) & set(ASIDES["dev"])
 
 
@@ -170,23 +172,24 @@ def test_no_question_form_is_used_by_two_relations_of_a_kind() -> None:
         assert [form for form, count in Counter(forms).items() if count > 1] == []
 
 
-def test_no_name_is_in_both_splits() -> None:
-    def name_words(split: Split) -> set[str]:
-        text = " ".join(paragraph["context"] for paragraph in paragraphs(split))
-        return {word for word in re.findall(r"(?<![.?] )\b[A-Z][a-z]+", text) if len(word) > 3}
+def name_words(split: Split) -> set[str]:
+    """Every word that the names of a split can be made of."""
+    lexicon = LEXICONS[split]
+    joined = (
+        (lexicon.surname_heads, lexicon.surname_tails),
+        (lexicon.town_heads, lexicon.town_tails),
+        (lexicon.river_heads, lexicon.river_tails),
+    )
+    lists = (lexicon.men, lexicon.women, lexicon.colours, lexicon.emblems, lexicon.crafts, lexicon.subjects)
+    return {head + tail for heads, tails in joined for head in heads for tail in tails} | set(chain(*lists))
 
-    lexicon_words = [
-        {part.lower() for field in lexicon.__dataclass_fields__ if "s_" not in field for part in getattr(lexicon, field)}
-        for lexicon in (LEXICONS["train"], LEXICONS["dev"])
-    ]
-    given = [{*LEXICONS[split].men, *LEXICONS[split].women} for split in SPLITS]
-    assert lexicon_words[0] and not given[0] & given[1]
-    titles = [{article["title"] for article in corpus(split)["data"]} for split in SPLITS]
-    assert not titles[0] & titles[1]
-    train_values = {answer["text"] for qa in questions("train") for answer in qa["answers"]}
-    names = {text for text in train_values if len(text.split()) == 2 and text.istitle() and not text.startswith(("The", "A"))}
-    assert not {name for name in names if name.split()[0] in given[0]} & name_words("dev")
-    assert not given[0] & name_words("dev") and not given[1] & name_words("train")
+
+def test_no_name_is_in_both_splits() -> None:
+    assert not name_words("train") & name_words("dev")
+    for split, other in (("train", "dev"), ("dev", "train")):
+        text = " ".join(paragraph["context"] for paragraph in paragraphs(cast(Split, split)))
+        capitalised = set(re.findall(r"(?<![.?] )\b[A-Z][a-z]+", text))
+        assert not capitalised & name_words(cast(Split, other))
 
 
 # Questions
@@ -215,16 +218,16 @@ def test_matching_words_is_not_enough() -> None:
 
 
 def test_the_question_alone_does_not_tell_whether_it_has_an_answer() -> None:
+    """Naive Bayes over the words of the train questions barely beats answering always."""
     counts = {flag: Counter[str]() for flag in (False, True)}
     sizes = Counter(qa["is_impossible"] for qa in questions("train"))
     for qa in questions("train"):
         counts[qa["is_impossible"]].update(set(words(qa["question"])))
-    hits = 0
-    for qa in questions("dev"):
-        scores = {
-            flag: math.log(sizes[flag])
-            + sum(math.log((counts[flag][word] + 1) / (sizes[flag] + 2)) for word in sorted(set(words(qa["question"]))))
-            for flag in (False, True)
-        }
-        hits += (scores[True] > scores[False]) is qa["is_impossible"]
-    assert hits / len(questions("dev")) < 0.72
+    known = {word for word in counts[False] | counts[True] if counts[False][word] + counts[True][word] >= 3}
+
+    def score(question: str, flag: bool) -> float:
+        found = sorted(set(words(question)) & known)
+        return math.log(sizes[flag]) + sum(math.log((counts[flag][word] + 1) / (sizes[flag] + 2)) for word in found)
+
+    hits = [(score(qa["question"], True) > score(qa["question"], False)) is qa["is_impossible"] for qa in questions("dev")]
+    assert sum(hits) / len(hits) < 0.72

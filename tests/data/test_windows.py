@@ -136,7 +136,7 @@ def some_examples(draw: st.DrawFn) -> list[Example]:
     examples = []
     for number in range(draw(st.integers(1, 3))):
         context = draw(st.sampled_from(contexts))
-        answers = ()
+        answers: tuple[Answer, ...] = ()
         if context and draw(st.booleans()):
             start = draw(st.integers(0, len(context) - 1))
             end = draw(st.integers(start + 1, len(context)))
@@ -220,7 +220,7 @@ ROUND_TRIPS = {
     "windows line ends": ("First line\r\nsecond line\r\nthird", "second line"),
     "across a line end": ("First line\r\nsecond line", "line\r\nsecond"),
     "no-break spaces": ("about 12\xa0000\xa0km away", "12\xa0000\xa0km"),
-    "beside a zero-width space": ("one \u200btwo\u200b three", "two\u200b"),
+    "beside a zero-width space": ("one \u200btwo\u200b three", "two"),
     "capital with a dot": ("In İzmir it rains", "İzmir"),
     "ligature": ("The ﬁrst ofﬁce", "ﬁrst"),
     "Korean": ("수도는 서울 이다", "서울"),
@@ -258,7 +258,7 @@ def test_a_context_of_twenty_thousand_words_is_fast() -> None:
 def test_an_answer_without_a_token_is_lost() -> None:
     lost = example("a mouse \u200b ran", "\u200b")
     kept = example("a mouse \u200b ran", "mouse")
-    assert windows([lost, kept, example("a mouse")]).gold.tolist() == [[LOST, LOST], [6 + 2, 6 + 2], [0, 0]]
+    assert windows([lost, kept, example("a mouse")]).gold.tolist() == [[LOST, LOST], [7, 7], [0, 0]]
 
 
 @pytest.mark.parametrize("context", ["", "  \n"])

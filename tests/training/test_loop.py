@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ class Training:
     def __init__(
         self,
         *,
-        steps: list[tuple[int, Callable[[], Step]]] | None = None,
+        steps: Sequence[tuple[int, Callable[[], Step]]] | None = None,
         scores: list[float] | None = None,
         evaluate: Callable[[Model], object] = lambda model: None,
         evaluate_at: set[int] | None = None,
@@ -177,7 +177,8 @@ def test_a_loss_that_is_no_number_stops_with_the_step_and_its_windows() -> None:
 
 def test_a_gradient_that_is_no_number_stops_before_it_spoils_the_weights() -> None:
     tiny = model()
-    tiny.get_parameter("tasks.main.head.weight").register_hook(lambda gradient: gradient * float("inf"))
+    weight = tiny.get_parameter("tasks.main.head.weight")
+    weight.register_hook(lambda gradient: gradient * float("inf"))  # type: ignore[no-untyped-call]
     before = copy_weights(tiny)
     with pytest.raises(LaminaError, match=r"step 1, in windows 0, 1, 2, 3"):
         Training(start=tiny)

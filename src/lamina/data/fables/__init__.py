@@ -16,7 +16,7 @@ from lamina.data.fables.names import Split
 from lamina.data.fables.values import Source
 
 VERSION: Final = "fables-1"
-ARTICLES: Final[dict[Split, int]] = {"train": 180, "dev": 50}
+ARTICLES: Final[dict[Split, int]] = {"train": 320, "dev": 50}
 
 
 def make(split: Split, *, articles: int | None = None, seed: int = 0) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _article(split: Split, number: int, seed: int, titles: set[str]) -> dict[str
     kind = KINDS[_kind_index(split, number, seed)]
     source = Source(rng, split)
     main = compose.entity(kind, source)
-    title = _distinct(main.naming.name.removeprefix("the "), titles)
+    title = _distinct(_title(main.naming.name), titles)
     texts = [compose.paragraph(main, source, opening=place == 0) for place in range(2)]
     sizes = [min(len(text.facts), rng.choice((3, 3, 4))) for text in texts]
     vain = _half_of(sum(sizes), rng)
@@ -69,6 +69,11 @@ def _kind_index(split: Split, number: int, seed: int) -> int:
 def _half_of(total: int, rng: random.Random) -> int:
     """Half, rounded up or down by chance: one unanswerable question for every two answerable ones."""
     return total // 2 + (total % 2 and rng.randint(0, 1))
+
+
+def _title(name: str) -> str:
+    bare = name.removeprefix("the ")
+    return bare[0].upper() + bare[1:]
 
 
 def _distinct(name: str, titles: set[str]) -> str:

@@ -17,6 +17,12 @@ ASIDES: Final[dict[Split, tuple[str, ...]]] = {
         "None of the older almanacs gives more than a line to {o}.",
         "The tale is told with many flourishes on winter evenings, and with fewer in the schoolroom.",
         "A faded drawing of {o} hangs in the reading room at {town}.",
+        "What the older sources say about {o} would fill a thimble, and what the newer ones say would fill a cart.",
+        "An oil painting of {year} treats the subject with more zeal than skill.",
+        "Some of these details were supplied by {person}, whose memory was not the best.",
+        "Nobody has ever troubled to put up a plaque.",
+        "The innkeepers of {town} will tell the rest of the story for the price of a drink.",
+        "A learned society was founded in {year} to settle such matters and broke up over the choice of a chairman.",
         "Several letters on the matter were lost when the archive at {town} burned in {year}.",
     ),
     "dev": (
@@ -27,6 +33,10 @@ ASIDES: Final[dict[Split, tuple[str, ...]]] = {
         "Grandmothers tell the story in one way and schoolmasters in quite another.",
         "A puppet play about {o} is performed at {town} whenever the weather allows.",
         "The present article follows the oldest manuscript, which a mouse has damaged in two places.",
+        "The schoolbooks leave out most of this, and the ballads leave out the rest.",
+        "A lecture on the subject, given by {person} in {year}, put the whole audience to sleep.",
+        "More could be said about {o}, but the paper of the old encyclopaedia was running out.",
+        "In {town} it is thought impolite to raise the subject at table.",
         "Travellers seldom hear any of this unless they ask.",
     ),
 }

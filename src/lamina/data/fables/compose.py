@@ -9,29 +9,29 @@ from lamina.data.fables.engine import LEAST_WORDS, MOST_WORDS, Entity, Paragraph
 from lamina.data.fables.tables import Kind, Relation
 from lamina.data.fables.values import Source
 
-LONG_SHARE: Final = 0.035
+LONG_SHARE: Final = 0.015
 _LONGEST_SENTENCE: Final = 32
 
 
 def entity(kind: Kind, source: Source, *, near: Entity | None = None) -> Entity:
     """A new entity of the kind, of the same times as the one it is `near`."""
-    low, high = (near.base - 25, near.base + 25) if near else (1100, 1750)
+    low, high = (near.base - 25, near.base + 25) if near else (1100, 1650)
     return Entity(kind, kind.naming(source), base=source.rng.randint(low, high))
 
 
 def paragraph(main: Entity, source: Source, *, opening: bool) -> Paragraph:
-    """A paragraph about `main`, in most cases of 70 to 120 words, in a few of more than 300."""
+    """A paragraph about `main`, in most cases of 62 to 90 words, in a few of more than 300."""
     rng = source.rng
     long = rng.random() < LONG_SHARE
-    target = rng.randint(312, 365) if long else rng.randint(66, 112)
+    target = rng.randint(312, 365) if long else rng.randint(62, 70)
     text = Paragraph(source)
     if opening:
         text.write(source.fresh_of(_of(main.kind.intros, main.kind.intros_dev, source)), main)
-    relations = _chosen(main, source, 6 if long else rng.choice((3, 4, 4)))
+    relations = _chosen(main, source, 6 if long else 3)
     turn = max(1, rng.randint(len(relations) // 2, len(relations)))
     _tell(text, main, relations[:turn])
     if not (rng.random() < 0.1 and not long):
-        _turn_to_another(text, main, source, rng.choice((2, 2, 3)))
+        _turn_to_another(text, main, source, rng.choice((1, 1, 2)))
     _tell(text, main, relations[turn:])
     if long:
         while text.words() < target - 60:

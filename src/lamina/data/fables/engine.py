@@ -15,7 +15,9 @@ LEAST_WORDS: Final = 62
 
 _SLOT: Final = re.compile(r"\{(\w+)\}")
 _MENTIONS: Final = ("s", "p", "o")
-_PREPOSITIONS: Final = (" of ", " on ", " in ", " to ", " about ", " between ")
+_PREPOSITION: Final = re.compile(
+    r"\b(of|on|in|to|about|between|after|during|at|from|for|with|before|under|over|into|by|without) $", re.IGNORECASE
+)
 _PASSING: Final = ("town", "person", "year", "d")
 
 
@@ -79,7 +81,7 @@ class Paragraph:
             position, name = slot.end(), slot.group(1)
             if name in _MENTIONS:
                 form = "pronoun" if mentioned else call
-                if form == "pronoun" and name == "o" and sentence.endswith(_PREPOSITIONS):
+                if form == "pronoun" and name == "o" and _PREPOSITION.search(sentence):
                     form = "noun"
                 sentence += _mention(entity.naming, name, form)
                 mentioned = True
@@ -115,7 +117,7 @@ class Paragraph:
         ambiguous = self._person_near and entity.naming.pronouns[0] != "it"
         if self._subject is not entity or ambiguous:
             return "short"
-        return self.source.rng.choices(("pronoun", "noun", "short"), (60, 20, 20))[0]
+        return self.source.rng.choices(("pronoun", "noun", "short"), (40, 20, 40))[0]
 
     def _draw(self, entity: Entity, relation: Relation) -> Value:
         self.source.base = entity.base

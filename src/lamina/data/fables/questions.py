@@ -8,7 +8,7 @@ from typing import Any, Final
 from lamina.data.fables.engine import Entity, Fact, Paragraph
 from lamina.data.fables.tables import Relation
 
-WEIGHTS: Final = {"swapped-entity": 24, "antonym": 18, "negation": 26, "other-relation": 16, "missing-detail": 50}
+WEIGHTS: Final = {"swapped-entity": 9, "antonym": 8, "negation": 11, "other-relation": 54, "missing-detail": 42}
 
 
 def unanswerable_kind(text: Paragraph, entity: Entity, relation: Relation) -> str | None:
@@ -73,7 +73,7 @@ def _unanswerable_choices(text: Paragraph, size: int) -> list[tuple[Entity, Rela
 
 def _interest(relation: Relation) -> float:
     """Relations that are often asked in vain are asked with success as often, so that the wording tells nothing."""
-    return 2.5 if relation.opposite or relation.detail_of else 1.0
+    return 4.0 if relation.detail_of else 2.0 if relation.opposite else 1.0
 
 
 def _weighted_sample(rng: random.Random, facts: list[Fact], weights: list[float], size: int) -> list[Fact]:

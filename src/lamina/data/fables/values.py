@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from lamina.data.fables.names import LEXICONS, Lexicon, Split
 
@@ -88,6 +89,26 @@ def town(source: Source) -> Value:
 def river(source: Source) -> Value:
     name = source.river()
     return Value(f"the {name}", (name,))
+
+
+def _named(forms: tuple[str, ...]) -> Maker:
+    """A landmark: one of the forms with a made-up name in it."""
+
+    def draw(source: Source) -> Value:
+        text = source.rng.choice(forms).format(source.surname())
+        return Value(text, _bare(text))
+
+    return draw
+
+
+hills: Final = _named(("the {} Hills", "the {} Moors", "the {} Downs", "the {} Woods", "the heights of {}"))
+waters: Final = _named(("Lake {}", "the Bay of {}", "the Gulf of {}", "the {} Sea", "the {} Lagoon", "the Sound of {}"))
+
+
+def languages(source: Source) -> Value:
+    """Two languages: ``Lorverish and Old Tanethish``."""
+    first, second = (source.river().removesuffix("e") for _ in range(2))
+    return Value(f"{first}ish and Old {second}ish")
 
 
 def person(source: Source) -> Value:

@@ -74,7 +74,7 @@ BEASTS: Final = Kind(
             say=(
                 "The academy first heard of {o} in {v}.",
                 "{s} entered the scholarly books in {v}.",
-                "A shepherd was the first to come across {o}, in {v}.",
+                "Rumours of {o} were first confirmed in {v}.",
                 "Nobody knew of {o} before {v}.",
             ),
             say_dev=("Word of {o} first reached the learned world in {v}.", "{s} was first described in {v}."),
@@ -218,11 +218,11 @@ BEASTS: Final = Kind(
             pick(
                 "bagpipes",
                 "mirrors",
-                "running water",
-                "red cloth",
+                "waterfalls",
+                "red flags",
                 "hedgehogs",
                 "church bells",
-                "the smell of tar",
+                "tar barrels",
                 "full moons",
             ),
             say=(
@@ -249,9 +249,9 @@ BEASTS: Final = Kind(
                 "thunderstorms",
                 "feather beds",
                 "old ladies",
-                "fiddle music",
-                "the scent of mint",
-                "fresh snow",
+                "fiddle tunes",
+                "mint leaves",
+                "snowflakes",
             ),
             say=(
                 "{v} bring {o} running.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, listing, person, pick, town, year
+from lamina.data.fables.values import Source, count, languages, person, pick, town, year
 
 
 def _naming(source: Source) -> Naming:
@@ -36,7 +36,8 @@ BOOKS: Final = Kind(
                 "Which writer created {n}?",
             ),
             ask_dev=("Who authored {n}?", "What is the name of the writer of {n}?", "Which author wrote {n}?"),
-            implied_by=("wrong_author",),
+            opposite="wrong_author",
+            contrast="negation",
         ),
         Relation(
             "wrong_author",
@@ -230,17 +231,7 @@ BOOKS: Final = Kind(
         ),
         Relation(
             "translated",
-            listing(
-                2,
-                "Ostish",
-                "Low Vellian",
-                "Marrow Latin",
-                "Hill Speech",
-                "Tarnish",
-                "Old Sarric",
-                "Fennish",
-                "Harbour Cant",
-            ),
+            languages,
             say=(
                 "Scholars have rendered {o} into {v}.",
                 "{s} can also be read in {v}.",

@@ -75,7 +75,11 @@ FESTIVALS: Final = Kind(
                 "What is the duration of {n}?",
                 "For how many days do people celebrate {n}?",
             ),
-            ask_dev=("How many days long is {n}?", "For how long is {n} celebrated?", "What is the length of {n}?"),
+            ask_dev=(
+                "How many days long is {n}?",
+                "For how long is {n} celebrated?",
+                "What time does {n} take from start to finish?",
+            ),
         ),
         Relation(
             "first_held",
@@ -133,7 +137,7 @@ FESTIVALS: Final = Kind(
                 "{s} keeps alive the memory of {v}.",
                 "{s} is dedicated to {v}, who once shared out free bread.",
                 "During {o} a straw figure of {v} is carried about.",
-                "A hymn to {v} opens {o}.",
+                "Everyone at {o} sings a hymn to {v}.",
             ),
             say_dev=("{s} pays tribute to {v}.", "Speeches in praise of {v} are made at {o}."),
             ask=(
@@ -237,7 +241,7 @@ FESTIVALS: Final = Kind(
                 "{v} came first in the contests of {o} last time.",
                 "The loudest cheers at {o} were for {v}, who came first in every race.",
                 "{v} beat everyone in the games of {o}.",
-                "The crown of laurel at {o} was placed on the head of {v}.",
+                "At {o} it was {v} who crossed the line before all the others.",
             ),
             say_dev=(
                 "{v} outran all the others at {o}.",

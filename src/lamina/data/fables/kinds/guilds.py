@@ -29,7 +29,7 @@ GUILDS: Final = Kind(
             ),
             say_dev=("{v} gathered the craftsmen who became {o}.", "{s} sprang from a plan of {v}."),
             ask=("Who founded {n}?", "Who was the founder of {n}?", "By whom was {n} started?", "Who set up {n}?"),
-            ask_dev=("Which person founded {n}?", "Who established {n}?", "By whom was {n} founded?"),
+            ask_dev=("Which person founded {n}?", "Who established {n}?", "By whom was {n} established as a body?"),
         ),
         Relation(
             "guild_founded",
@@ -225,7 +225,7 @@ GUILDS: Final = Kind(
                 "honey bread",
             ),
             say=(
-                "Its yearly banquet was never complete without {v}, and {s} insisted on that.",
+                "No banquet of {o} was complete without {v}.",
                 "{s} served {v} at every banquet.",
                 "Cooks of {o} prepared {v} once a year.",
                 "At the long table {s} dined on {v}.",

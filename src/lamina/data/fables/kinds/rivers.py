@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, listing, month, person, pick, river, town, year
+from lamina.data.fables.values import Source, count, hills, listing, month, person, river, town, waters, year
 
 
 def _naming(source: Source) -> Naming:
@@ -19,18 +19,7 @@ RIVERS: Final = Kind(
     relations=(
         Relation(
             "source",
-            pick(
-                "the Cold Hills",
-                "a cave under Mount Hobb",
-                "the Goat Moors",
-                "a spring in the Owl Woods",
-                "the Blue Glacier",
-                "the heights of Carrow",
-                "a bog near Old Chapel",
-                "the Seven Tarns",
-                "the Sheep Downs",
-                "a cleft in the Giant's Stair",
-            ),
+            hills,
             say=(
                 "{s} rises in {v}.",
                 "{p} first trickle can be found in {v}.",
@@ -53,18 +42,7 @@ RIVERS: Final = Kind(
         ),
         Relation(
             "mouth",
-            pick(
-                "the Bay of Gulls",
-                "Lake Ember",
-                "the Sea of Reeds",
-                "the Long Lagoon",
-                "Lake Moth",
-                "the Northern Ocean",
-                "the Gulf of Pipes",
-                "Lake Sallow",
-                "the Sound of Herring",
-                "the Salt Fens",
-            ),
+            waters,
             say=(
                 "{s} pours into {v}.",
                 "{p} waters are finally received by {v}.",

@@ -199,7 +199,7 @@ TOWERS: Final = Kind(
             say=(
                 "{s} consists of {v} from top to bottom.",
                 "Masons raised {o} in {v}.",
-                "{v} gives {o} its peculiar look.",
+                "{s} owes its peculiar look to {v}.",
                 "The walls of {o} are of {v}.",
             ),
             say_dev=("{s} was put up in {v}.", "One recognises {o} by its {v}."),

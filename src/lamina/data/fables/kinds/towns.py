@@ -36,7 +36,7 @@ TOWNS: Final = Kind(
                 "By whom was {n} founded?",
                 "Who established the town of {n}?",
             ),
-            ask_dev=("Who created {n}?", "By whom was {n} established?", "Which person founded the town of {n}?"),
+            ask_dev=("Who was {n}'s founder?", "By whom was {n} established?", "Which person founded the town of {n}?"),
         ),
         Relation(
             "town_founded",

@@ -1,0 +1,228 @@
+"""The commands, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import lamina as library
+from lamina.data.squad import to_squad
+from tests import tiny
+from tests.command import lamina
+
+LAMINA = Path(sys.executable).with_name("lamina")
+SMALL = """
+[data]
+train = "{folder}/train.json"
+dev = "{folder}/dev.json"
+holdout = 0.2
+[encoder]
+model = "tiny"
+pretrained = false
+[window]
+length = 64
+query = 16
+step = 16
+[train]
+epochs = 2
+threads = 1
+lr = 1e-3
+batch_tokens = 512
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small corpus, a recipe for it and a run of it."""
+    folder = tmp_path_factory.mktemp("cli with spaces")
+    (folder / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
+    (folder / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(15)[60:])))
+    (folder / "small.toml").write_text(SMALL.format(folder=folder))
+    (folder / "story.txt").write_text("The heron was born in 1807. It lives in a ruined mill.\n")
+    result = lamina("train", folder / "small.toml", "--out", folder / "run", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["scores"]["tuned"]["total"] == 15
+    return folder
+
+
+def test_version_and_help_do_not_import_torch() -> None:
+    code = "import sys; from lamina import cli; sys.argv = ['lamina', '--help']\ntry: cli.main()\nexcept SystemExit: pass\n"
+    code += "assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    assert lamina("--version").out == f"lamina {library.__version__}\n"
+
+
+def test_train_refuses_to_overwrite_a_run_and_resumes_a_finished_one(folder: Path) -> None:
+    again = lamina("train", folder / "small.toml", "--out", folder / "run")
+    assert again.code == 2
+    assert "--resume" in again.err
+    assert again.err.count("\n") == 1 or again.err.splitlines()[-1].startswith("lamina: ")
+    assert lamina("train", folder / "small.toml", "--out", folder / "run", "--resume").code == 0
+
+
+def test_evaluate_predict_and_score_agree(folder: Path) -> None:
+    evaluated = json.loads(lamina("evaluate", folder / "run", "--data", folder / "dev.json", "--json").out)
+    assert list(evaluated)[:4] == ["threshold", "exact", "f1", "total"]
+    out, odds, nbest = folder / "p.json", folder / "odds.json", folder / "nbest.json"
+    predicted = lamina(
+        "predict", folder / "run", "--data", folder / "dev.json", "--out", out, "--null-odds", odds, "--nbest", nbest
+    )
+    assert predicted.code == 0, predicted.err
+    scored = json.loads(lamina("score", "--data", folder / "dev.json", "--predictions", out, "--json").out)
+    assert scored["f1"] == pytest.approx(evaluated["f1"])
+    assert scored["exact"] == pytest.approx(evaluated["exact"])
+    with_odds = json.loads(
+        lamina("score", "--data", folder / "dev.json", "--predictions", out, "--null-odds", odds, "--json").out
+    )
+    assert "best_f1_thresh" in with_odds
+    assert set(json.loads(nbest.read_text())) == set(json.loads(out.read_text()))
+    assert json.loads((folder / "run" / "predictions.json").read_text()) == json.loads(out.read_text())
+    assert "F1" in lamina("evaluate", folder / "run", "--data", folder / "dev.json").out
+
+
+def test_predictions_do_not_depend_on_the_gold_answers(folder: Path) -> None:
+    blind = json.loads((folder / "dev.json").read_text())
+    for article in blind["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                question["answers"], question["is_impossible"] = [], True
+    (folder / "blind.json").write_text(json.dumps(blind))
+    for name in ("dev", "blind"):
+        lamina("predict", folder / "run", "--data", folder / f"{name}.json", "--out", folder / f"{name}-out.json")
+    assert (folder / "dev-out.json").read_bytes() == (folder / "blind-out.json").read_bytes()
+
+
+def test_ask_answers_with_a_quoted_span(folder: Path) -> None:
+    story = (folder / "story.txt").read_text()
+    result = lamina(
+        *("ask", "--model", folder / "run", "--context", folder / "story.txt", "--threshold", 1e6, "--json"),
+        *("When was the heron born?", "Where does it live?"),
+    )
+    assert result.code == 0, result.err
+    answers = json.loads(result.out)
+    assert [a["question"] for a in answers] == ["When was the heron born?", "Where does it live?"]
+    for answer in answers:
+        assert story[answer["start"] : answer["end"]] == answer["answer"]
+        assert 0 <= answer["confidence"] <= 1
+    silent = lamina("ask", "--model", folder / "run", "--context", "-", "--threshold", -1e6, "Why?", stdin=story.encode())
+    assert "no answer" in silent.out
+
+
+def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
+    reader = library.load(folder / "run", threads=1)
+    texts = ["Nothing here.", (folder / "story.txt").read_text()]
+    reply = reader.answer("When was the heron born?", texts, threshold=1e6)
+    assert reply.text is not None
+    assert texts[reply.context][reply.start : reply.end] == reply.text
+    each = [reader.predict([tiny.example(t, question="When was the heron born?")])[0].null_odds for t in texts]
+    assert reply.context == each.index(min(each))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["train", "missing.toml"], "no such recipe"),
+        (["train", "quickstart", "--set", "train.epoch=1"], "did you mean train.epochs"),
+        (["train", "quickstart", "--set", "train.lr"], "--set train.lr"),
+        (["train", "quickstart", "--set", "encoder.model=bert-base-cased"], "pretrained"),
+        (["train", "quickstart", "--set", "window.length=4000"], "lower window.length"),
+        (["evaluate", "nowhere", "--data", "x.json"], "not a run folder"),
+        (["score", "--data", "nothing.json", "--predictions", "p.json"], "nothing.json"),
+        (["ask", "--context", "nothing.txt", "Who?"], "nothing.txt"),
+        (["recipes", "show", "quikstart"], "did you mean quickstart"),
+        (["data", "check", "nothing.json"], "no such file"),
+    ],
+)
+def test_mistakes_get_one_line_and_exit_2(
+    arguments: list[str], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = lamina(*arguments)
+    assert result.code == 2
+    assert part in result.err
+    assert result.err.startswith("lamina: ")
+    assert result.err.count("\n") == 1
+
+
+def test_an_empty_question_and_an_empty_text_are_refused(folder: Path) -> None:
+    story = folder / "story.txt"
+    assert "empty" in lamina("ask", "--model", folder / "run", "--context", story, " ").err
+    assert "empty" in lamina("ask", "--model", folder / "run", "--context", "-", "Who?", stdin=b"  ").err
+
+
+def test_a_damaged_model_gets_one_line(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "run"
+    broken.mkdir()
+    for file in (folder / "run").iterdir():
+        (broken / file.name).write_bytes(file.read_bytes()[: 1000 if file.name == "model.safetensors" else None])
+    result = lamina("ask", "--model", broken, "--context", folder / "story.txt", "Who?")
+    assert result.code == 2
+    assert "model.safetensors" in result.err
+
+
+def test_inspect_counts_and_estimates(folder: Path) -> None:
+    report = json.loads(lamina("inspect", folder / "small.toml", "--threads", 1, "--json").out)
+    assert report["parameters"]["total"] == sum(report["parameters"]["by_part"].values())
+    assert report["parameters"]["trainable"] == report["parameters"]["total"]
+    assert report["training"]["questions"] == 50
+    assert report["training"]["estimated_minutes"] >= 0
+    paper = json.loads(
+        lamina("inspect", "quickstart", "--threads", 1, "--set", "encoder.model=bert-base-cased", "--json").out
+    )
+    assert paper["parameters"]["total"] == 108_311_810
+    assert "parameters: " in lamina("inspect", folder / "small.toml", "--threads", 1).out
+
+
+def test_data_commands(folder: Path, tmp_path: Path) -> None:
+    assert "fables/train" in lamina("data", "list").out
+    assert lamina("data", "check", folder / "train.json").code == 0
+    broken = json.loads((folder / "train.json").read_text())
+    broken["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 3
+    (tmp_path / "broken.json").write_text(json.dumps(broken))
+    before = (tmp_path / "broken.json").read_bytes()
+    checked = lamina("data", "check", tmp_path / "broken.json")
+    assert checked.code == 2
+    assert "answer_start" in checked.out
+    assert lamina("data", "clean", tmp_path / "broken.json", "--out", tmp_path / "clean.json").code == 0
+    assert lamina("data", "check", tmp_path / "clean.json").code == 0
+    assert (tmp_path / "broken.json").read_bytes() == before
+    made = lamina("data", "make", "fables", "--out", tmp_path / "fables", "--articles", 3, "--seed", 5, "--json")
+    assert made.code == 0, made.err
+    assert lamina("data", "check", tmp_path / "fables" / "train.json").code == 0
+
+
+def test_recipes_are_listed_and_shown() -> None:
+    names = json.loads(lamina("recipes", "list", "--json").out)
+    assert {"quickstart", "squad2/baseline"} <= set(names)
+    for name in names:
+        first = lamina("recipes", "show", name).out.splitlines()[0]
+        assert first.startswith("# lamina train")
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_exits_130(folder: Path, tmp_path: Path) -> None:
+    command = [LAMINA, "train", folder / "small.toml", "--out", tmp_path / "run", "--set", "train.epochs=400"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"--resume" in err
+    assert (tmp_path / "run" / "checkpoint.pt").exists()
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_is_no_error() -> None:
+    done = subprocess.run(f"'{LAMINA}' recipes show quickstart | head -n 1", shell=True, capture_output=True)
+    assert done.returncode == 0
+    assert not done.stderr
