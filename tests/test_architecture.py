@@ -50,7 +50,9 @@ def test_rooms_import_only_what_stands_above_them() -> None:
 
 
 def test_transformers_is_imported_only_where_a_tokenizer_is_converted() -> None:
-    users = {path.name for path in PACKAGE.rglob("*.py") if re.search(r"^\s*(from|import) transformers", path.read_text(), re.M)}
+    users = {
+        path.name for path in PACKAGE.rglob("*.py") if re.search(r"^\s*(from|import) transformers", path.read_text(), re.M)
+    }
     assert users <= {"load.py"}
 
 

@@ -173,9 +173,7 @@ def test_inspect_counts_and_estimates(folder: Path) -> None:
     assert report["parameters"]["trainable"] == report["parameters"]["total"]
     assert report["training"]["questions"] == 50
     assert report["training"]["estimated_minutes"] >= 0
-    paper = json.loads(
-        lamina("inspect", "quickstart", "--threads", 1, "--set", "encoder.model=bert-base-cased", "--json").out
-    )
+    paper = json.loads(lamina("inspect", "quickstart", "--threads", 1, "--set", "encoder.model=bert-base-cased", "--json").out)
     assert paper["parameters"]["total"] == 108_311_810
     assert "parameters: " in lamina("inspect", folder / "small.toml", "--threads", 1).out
 

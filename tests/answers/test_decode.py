@@ -70,10 +70,7 @@ def slow(
             begins = sorted((t for t in inside if windows.max_context[t]), key=lambda t: (-start[t], t))[:pool]
             ends = sorted(inside, key=lambda t: (-end[t], t))[:pool]
             found = [
-                (-(float(start[b]) + float(end[e])), window, b, e)
-                for b in begins
-                for e in ends
-                if b <= e < b + max_tokens
+                (-(float(start[b]) + float(end[e])), window, b, e) for b in begins for e in ends if b <= e < b + max_tokens
             ]
             merged += sorted(found)[:n_best]
         kept: list[Candidate] = []

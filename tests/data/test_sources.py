@@ -223,9 +223,7 @@ def cached_hub(cache: Path, files: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("hub")
-@pytest.mark.parametrize(
-    "name", ["hub:ann/owls/data/dev-v1.json", "ann/owls:dev", "ann/owls:train", "hub:ann/owls:dev"]
-)
+@pytest.mark.parametrize("name", ["hub:ann/owls/data/dev-v1.json", "ann/owls:dev", "ann/owls:train", "hub:ann/owls:dev"])
 def test_fetches_from_the_hub(name: str, cache: Path) -> None:
     path = sources.locate(name)
     assert isinstance(path, Path)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from lamina.data.examples import Answer, Example
 from lamina.data.squad import ENDINGS, Counts, check, clean, nearest, parse, read, to_squad
-from lamina.files import read_text
 from lamina.errors import LaminaError
+from lamina.files import read_text
 
 CONTEXT = "The barn owl hunts mice. An owl sees at night."
 V2 = {
@@ -399,8 +399,7 @@ def test_no_bytes_at_all_break_the_reader(tmp_path_factory: pytest.TempPathFacto
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 99) | st.sampled_from(["", "owl", "An owl.", "a"]),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["text", "answer_start", "start"]), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "answer_start", "start"]), inner, max_size=3)
     ),
     max_leaves=6,
 )

@@ -166,9 +166,7 @@ def test_old_names_of_norms(bert: Path, tmp_path: Path) -> None:
     expected = load(find(options(bert)))
     tensors = load_file(bert / "model.safetensors")
     old = {
-        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-            "LayerNorm.bias", "LayerNorm.beta"
-        ): tensor
+        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
         for name, tensor in tensors.items()
     }
     assert sum("gamma" in name for name in old) == 1 + 2 * 3
