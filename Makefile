@@ -26,7 +26,7 @@ quickstart: $(stamp)  ## train on the bundled corpus and ask three questions
 	  "How many ships does the guild own?"
 
 test: $(stamp)  ## run the whole test suite
-	@.venv/bin/python -m pytest -n 2 --dist worksteal -q
+	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q
 
 lint: $(stamp)
 	@.venv/bin/ruff check .

@@ -20,12 +20,12 @@ def pair(number: int, gold: str | None, said: str | None, odds: float) -> tuple[
     return Prediction(name, 2.0 + odds, candidates), Example(name, "?", CONTEXT, answers, name, "a")
 
 
-def world(*rows: tuple[str | None, str | None, float]) -> tuple[list[Prediction], list[Example]]:
-    pairs = [pair(number, *row) for number, row in enumerate(rows)]
+def world(*rows: tuple[str | None, str | None, float], times: int = 1) -> tuple[list[Prediction], list[Example]]:
+    pairs = [pair(number, *row) for number, row in enumerate(rows * times)]
     return [prediction for prediction, _ in pairs], [example for _, example in pairs]
 
 
-MIXED = world(
+ROWS = (
     ("grey mouse", "grey mouse", -3.0),
     ("grey mouse", "mouse", -1.0),
     ("green cheese", "green cheese", 1.5),
@@ -35,12 +35,13 @@ MIXED = world(
     (None, "cheese", 3.0),
     (None, None, 0.0),
 )
+MIXED = world(*ROWS)
 
 
 def test_the_threshold_weighs_both_kinds_of_questions_alike() -> None:
     """Nine in ten questions are unanswerable here, so the plain F1 would be best with silence everywhere."""
     unanswerable = [(None, "mouse", odds) for odds in (0.5, 0.5, 0.5, 0.5, 0.5, 2.0, 2.0, 2.0, 2.0)]
-    predictions, examples = world(("grey mouse", "grey mouse", 1.0), *unanswerable)
+    predictions, examples = world(("grey mouse", "grey mouse", 1.0), *unanswerable, times=50)
     threshold, mean = tune_threshold(predictions, examples)
     assert threshold == pytest.approx(1.5)
     assert mean == pytest.approx(100 * (1 + 4 / 9) / 2)
@@ -50,7 +51,7 @@ def test_the_threshold_weighs_both_kinds_of_questions_alike() -> None:
 
 
 def test_the_mean_is_that_of_the_official_scores_at_the_threshold() -> None:
-    predictions, examples = MIXED
+    predictions, examples = world(*ROWS, times=50)
     threshold, mean = tune_threshold(predictions, examples)
     scores = score_at(predictions, examples, threshold)
     assert mean == pytest.approx((scores["HasAns_f1"] + scores["NoAns_f1"]) / 2)
@@ -60,10 +61,17 @@ def test_the_mean_is_that_of_the_official_scores_at_the_threshold() -> None:
 
 
 def test_with_one_kind_only_the_threshold_is_for_that_kind() -> None:
-    predictions, examples = world(("grey mouse", "grey mouse", 4.0), ("grey mouse", "mouse", -2.0))
+    predictions, examples = world(("grey mouse", "grey mouse", 4.0), ("grey mouse", "mouse", -2.0), times=50)
     threshold, mean = tune_threshold(predictions, examples)
     assert threshold > 4
     assert mean == pytest.approx(score_at(predictions, examples, threshold)["f1"])
+
+
+def test_a_handful_of_questions_does_not_move_the_threshold_far() -> None:
+    """The same shares of the same odds: of four questions nothing follows, of four hundred it does."""
+    rows = (("grey mouse", "grey mouse", -3.0), (None, "mouse", -2.0), ("grey mouse", None, 0.0), (None, "mouse", 1.0))
+    assert tune_threshold(*world(*rows))[0] > -2
+    assert tune_threshold(*world(*rows, times=100))[0] < -2
 
 
 @pytest.mark.parametrize("threshold", [-2.0, -0.6, 0.0, 1.7, 9.0])

@@ -43,16 +43,11 @@ def test_the_wheel_installs_in_a_clean_venv_and_runs(tmp_path: Path) -> None:
 
 def test_every_dependency_is_pinned() -> None:
     """constraints.txt names every installed package that the tests run with."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "list", "--format=freeze", "--exclude-editable"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    installed = {line.split("==")[0].lower().replace("_", "-") for line in listed.splitlines()}
-    pinned = {
-        line.split("==")[0].lower().replace("_", "-")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if "==" in line
-    }
+    command = [sys.executable, "-m", "pip", "list", "--format=freeze", "--exclude-editable"]
+    installed = names(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    pinned = names((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     assert not installed - pinned - {"pip", "setuptools", "lamina-qa"}
+
+
+def names(listed: str) -> set[str]:
+    return {line.split("==")[0].lower().replace("_", "-") for line in listed.splitlines() if "==" in line}

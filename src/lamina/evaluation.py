@@ -19,18 +19,21 @@ def references(examples: Sequence[Example]) -> dict[str, list[str]]:
 
 
 def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example]) -> tuple[float, float]:
-    """The null threshold with the best mean of HasAns_f1 and NoAns_f1, and that mean in percent.
+    """The null threshold by the mean of HasAns_f1 and NoAns_f1, and the best that this mean can be, in percent.
 
     The mean of the two, not the plain F1: the shares of unanswerable questions here and where the model will be used
-    may differ widely, and the plain F1 would carry the one over to the other.
+    may differ widely, and the plain F1 would carry the one over to the other. Of the thresholds that are not clearly
+    worse than the best (by one standard error) the one nearest to 0 is taken.
     """
     answered = [
         max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
         for p, e in zip(predictions, examples, strict=True)
     ]
     odds = np.array([p.null_odds for p in predictions])
-    threshold, mean = balanced_threshold(odds, np.array(answered), np.array([bool(e.answers) for e in examples]))
-    return threshold, 100 * mean
+    has_answer = np.array([bool(e.answers) for e in examples])
+    _, best = balanced_threshold(odds, np.array(answered), has_answer)
+    threshold, _ = balanced_threshold(odds, np.array(answered), has_answer, tolerance=1.0)
+    return threshold, 100 * best
 
 
 def score_at(predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float) -> Scores:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import resource
 import shutil
 import sys
@@ -57,7 +58,8 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
     """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood."""
     progress = progress or Silent()
     run = Run(out)
-    if resume and run.finished:
+    _check_folder(run, recipe, resume=resume)
+    if run.finished:
         progress.say(f"{out}: this run has finished already")
         return run
     build_on_meta(recipe)
@@ -68,6 +70,11 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
 
     progress.say(f"reading {recipe.main.data.train}")
     tokenizer = Tokenizer(source.tokenizer)
+    if tokenizer.vocabulary > source.config.vocab:
+        raise LaminaError(
+            f"the tokenizer has {tokenizer.vocabulary} tokens, but {source.name} embeds {source.config.vocab}: "
+            "set encoder.tokenizer to the model's own"
+        )
     learned, held_out = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
     training = Part(learned, make_windows(learned, tokenizer, recipe.window))
     holdout = Part(held_out, make_windows(held_out, tokenizer, recipe.window))
@@ -76,7 +83,9 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
         f"{len(learned)} questions in {len(training.windows)} windows to train on, {len(held_out)} held out by article"
     )
 
-    _open_folder(run, recipe, resume=resume)
+    run.path.mkdir(parents=True, exist_ok=True)
+    write_json(run.recipe, recipe.model_dump(mode="json"))
+    torch.manual_seed(recipe.train.seed)  # for weights that start at random
     model = build_model(recipe, encoders.load(source)).to(device)
     optimizer = make_optimizer(model, recipe.train)
     known_steps = read_json(run.info)["steps"] if run.exists else None
@@ -90,6 +99,7 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
 
         def save(state: State) -> None:
             metrics.flush()
+            os.fsync(metrics.fileno())  # a checkpoint must not know of lines that a power cut takes away
             state.metrics_bytes = metrics.tell()
             save_checkpoint(run.checkpoint, model, optimizer, state)
 
@@ -134,16 +144,18 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
     return run
 
 
-def _open_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
+def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
+    """Nothing is overwritten, and a run goes on only with the recipe that it began with."""
+    if not run.recipe.exists():
+        return
+    if not resume:
+        raise LaminaError(f"{run.path}: there is a run here already: use --resume to go on with it, or another --out")
     written = recipe.model_dump(mode="json")
-    if run.recipe.exists():
-        if not resume:
-            raise LaminaError(f"{run.path}: there is a run here already: use --resume to go on with it, or another --out")
-        if (old := read_json(run.recipe)) != written:
-            different = _first_difference(old, written)
-            raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
-    run.path.mkdir(parents=True, exist_ok=True)
-    write_json(run.recipe, written)
+    if (old := read_json(run.recipe)) != written:
+        different = _first_difference(old, written)
+        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
+    for draft in run.path.glob(".*.tmp"):  # of a process that was killed while it wrote
+        draft.unlink(missing_ok=True)
 
 
 def _first_difference(old: Any, new: Any, path: str = "") -> str:

@@ -16,11 +16,11 @@ import pytest
 from lamina.data import squad
 from lamina.data.fables import make
 from lamina.data.fables.asides import ASIDES
-from lamina.data.fables.baseline import overlap_baseline
 from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import LEXICONS, Split
 from lamina.data.fables.questions import WEIGHTS
 from lamina.data.fables.tables import Kind
+from lamina.scoring.overlap import overlap_baseline
 from lamina.scoring.squad import score_squad2
 
 SPLITS: tuple[Split, ...] = ("train", "dev")

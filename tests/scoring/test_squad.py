@@ -275,3 +275,17 @@ def test_neighbouring_floats_can_be_told_apart() -> None:
 def test_no_questions_or_infinite_odds_have_no_threshold(odds: list[float]) -> None:
     with pytest.raises(LaminaError):
         balanced_threshold(np.array(odds), np.ones(len(odds)), np.ones(len(odds), bool))
+
+
+def test_a_flat_top_gives_the_threshold_nearest_to_zero() -> None:
+    """One question more on one side is chance; ten are not."""
+    odds = np.array([-3.0, -2.0, -1.0, 1.0])
+    has_answer = np.array([True, False, True, False])
+    f1s = np.array([1.0, 0.0, 0.0, 0.0])
+    strict, best = balanced_threshold(odds, f1s, has_answer)
+    tolerant, score = balanced_threshold(odds, f1s, has_answer, tolerance=1.0)
+    assert strict == -2.5
+    assert abs(tolerant) < abs(strict)
+    assert score < best
+    more = [np.repeat(each, [1, 10, 10, 1]) for each in (odds + np.linspace(0, 1e-6, 4), f1s, has_answer)]
+    assert balanced_threshold(more[0], more[1], more[2].astype(bool), tolerance=1.0)[0] < -2

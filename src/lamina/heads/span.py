@@ -24,7 +24,8 @@ class SpanHead(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=0.02)
+        if not self.weight.is_meta:  # there is nothing to draw, and torch would import its compiler for it
+            nn.init.normal_(self.weight, std=0.02)
         nn.init.zeros_(self.bias)
 
     def queries(self) -> Tensor:

@@ -224,7 +224,9 @@ def _listed(questions: Sequence[str], noun: str) -> str:
 # The threshold
 
 
-def balanced_threshold(odds: Floats, f1_if_answered: Floats, has_answer: Bools) -> tuple[float, float]:
+def balanced_threshold(
+    odds: Floats, f1_if_answered: Floats, has_answer: Bools, *, tolerance: float = 0.0
+) -> tuple[float, float]:
     """The threshold on the null odds that maximises the mean of HasAns_f1 and NoAns_f1, and that mean (from 0 to 1).
 
     A question is answered "no answer" iff its odds exceed the threshold. `f1_if_answered` is its F1 otherwise: for an
@@ -232,6 +234,8 @@ def balanced_threshold(odds: Floats, f1_if_answered: Floats, has_answer: Bools) 
     of their shares, which differ between the part held out and the data to come. With one kind only it is the plain F1.
 
     Candidates are the midpoints between neighbouring odds, and 1 beyond either end; among equals the one nearest to 0.
+    Equal is what falls short of the best by at most `tolerance` standard errors of the difference: the top of the curve
+    is flat and ragged when the questions are few, and where on it the maximum lies is then chance.
     """
     odds, f1_if_answered = np.asarray(odds, np.float64), np.asarray(f1_if_answered, np.float64)
     has_answer = np.asarray(has_answer, np.bool_)
@@ -243,8 +247,10 @@ def balanced_threshold(odds: Floats, f1_if_answered: Floats, has_answer: Bools) 
     values, firsts = np.unique(odds[order], return_index=True)  # [V] different odds, where each begins
     silence = float(weights[~has_answer].sum())
     scores = silence + np.concatenate([[0.0], np.cumsum(np.add.reduceat(gains, firsts))])  # [V + 1]
+    squares = np.concatenate([[0.0], np.cumsum(np.add.reduceat(gains**2, firsts))])  # [V + 1]
     thresholds = np.concatenate([[values[0] - 1], _between(values), [values[-1] + 1]])  # [V + 1]
-    equals = np.flatnonzero(scores >= scores.max() - 1e-12)
+    error = np.sqrt(np.abs(squares - squares[scores.argmax()]))  # [V + 1] only the questions between two thresholds differ
+    equals = np.flatnonzero(scores >= scores.max() - tolerance * error - 1e-12)
     best = equals[np.argmin(np.abs(thresholds[equals]))]
     return float(thresholds[best]), float(scores[best])
 
