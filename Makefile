@@ -22,8 +22,8 @@ quickstart: $(stamp)  ## train on the bundled corpus and ask three questions
 	@.venv/bin/lamina train quickstart --out $(run) --resume
 	@.venv/bin/lamina ask --model $(run) --context $(context) \
 	  "Who founded the Lantern Guild of Harrowmere?" \
-	  "When was the great lamp on Saltmarsh Hill first lit?" \
-	  "How many ships does the guild own?"
+	  "How many members does the Lantern Guild have?" \
+	  "What food was served at the feasts of the Lantern Guild?"
 
 test: $(stamp)  ## run the whole test suite
 	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q

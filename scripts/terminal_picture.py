@@ -11,8 +11,8 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parents[1]
 QUESTIONS = (
     "Who founded the Lantern Guild of Harrowmere?",
-    "When was the great lamp on Saltmarsh Hill first lit?",
-    "How many ships does the guild own?",
+    "How many members does the Lantern Guild have?",
+    "What food was served at the feasts of the Lantern Guild?",
 )
 
 

@@ -206,7 +206,7 @@ def test_recipes_are_listed_and_shown() -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_saves_and_exits_130(folder: Path, tmp_path: Path) -> None:
-    command = [LAMINA, "train", folder / "small.toml", "--out", tmp_path / "run", "--set", "train.epochs=400"]
+    command: list[str | Path] = [LAMINA, "train", folder / "small.toml", "--out", tmp_path / "run", "--set", "train.epochs=400"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     metrics = tmp_path / "run" / "metrics.jsonl"
     while not (metrics.exists() and metrics.stat().st_size):

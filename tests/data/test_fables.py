@@ -82,7 +82,7 @@ def test_answers_are_quotes_of_one_to_eight_words(split: Split) -> None:
                 assert 1 <= len(text.split()) <= 8
 
 
-@pytest.mark.parametrize(("split", "least", "most"), [("train", 1700, 1900), ("dev", 450, 550)])
+@pytest.mark.parametrize(("split", "least", "most"), [("train", 2900, 3300), ("dev", 450, 550)])
 def test_size_and_the_unanswerable_third(split: Split, least: int, most: int) -> None:
     asked = questions(split)
     assert least <= len(asked) <= most
@@ -100,7 +100,7 @@ def test_titles_stay_distinct_in_a_larger_corpus(split: Split) -> None:
 def test_most_paragraphs_are_short_and_some_need_several_windows(split: Split) -> None:
     lengths = [len(paragraph["context"].split()) for paragraph in paragraphs(split)]
     assert min(lengths) >= 60 and max(lengths) <= 400
-    assert 95 <= sum(lengths) / len(lengths) <= 115
+    assert 70 <= sum(lengths) / len(lengths) <= 90
     assert 0.01 <= sum(length > 300 for length in lengths) / len(lengths) <= 0.08
 
 
@@ -199,7 +199,7 @@ def test_no_name_is_in_both_splits() -> None:
 def test_every_kind_of_article_and_of_question_occurs(split: Split) -> None:
     kinds = Counter(qa["kind"] for qa in questions(split) if qa["is_impossible"])
     assert set(kinds) == set(WEIGHTS)
-    assert min(kinds.values()) >= 0.1 * sum(kinds.values())
+    assert min(kinds.values()) >= 0.04 * sum(kinds.values())
     answered = {qa["kind"] for qa in questions(split) if not qa["is_impossible"]}
     for kind in KINDS:
         assert answered & {relation.name for relation in kind.relations}

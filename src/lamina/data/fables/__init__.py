@@ -44,7 +44,7 @@ def _article(split: Split, number: int, seed: int, titles: set[str]) -> dict[str
     source = Source(rng, split)
     main = compose.entity(kind, source)
     title = _distinct(_title(main.naming.name), titles)
-    texts = [compose.paragraph(main, source, opening=place == 0) for place in range(2)]
+    texts = [compose.paragraph(main, source, opening=place == 0, long=_long(number, place)) for place in range(2)]
     sizes = [min(len(text.facts), rng.choice((3, 3, 4))) for text in texts]
     vain = _half_of(sum(sizes), rng)
     shares = [vain // 2, vain - vain // 2]
@@ -58,6 +58,11 @@ def _article(split: Split, number: int, seed: int, titles: set[str]) -> dict[str
             for place, (text, size, share) in enumerate(zip(texts, sizes, shares, strict=True))
         ],
     }
+
+
+def _long(number: int, place: int) -> bool:
+    """One paragraph in 64 is long enough to need several windows."""
+    return place == 1 and number % 32 == 7
 
 
 def _kind_index(split: Split, number: int, seed: int) -> int:

@@ -9,7 +9,6 @@ from lamina.data.fables.engine import LEAST_WORDS, MOST_WORDS, Entity, Paragraph
 from lamina.data.fables.tables import Kind, Relation
 from lamina.data.fables.values import Source
 
-LONG_SHARE: Final = 0.015
 _LONGEST_SENTENCE: Final = 32
 
 
@@ -19,10 +18,9 @@ def entity(kind: Kind, source: Source, *, near: Entity | None = None) -> Entity:
     return Entity(kind, kind.naming(source), base=source.rng.randint(low, high))
 
 
-def paragraph(main: Entity, source: Source, *, opening: bool) -> Paragraph:
-    """A paragraph about `main`, in most cases of 62 to 90 words, in a few of more than 300."""
+def paragraph(main: Entity, source: Source, *, opening: bool, long: bool) -> Paragraph:
+    """A paragraph about `main`, of 62 to 90 words in most cases, of more than 300 if `long`."""
     rng = source.rng
-    long = rng.random() < LONG_SHARE
     target = rng.randint(312, 365) if long else rng.randint(62, 70)
     text = Paragraph(source)
     if opening:
@@ -30,7 +28,7 @@ def paragraph(main: Entity, source: Source, *, opening: bool) -> Paragraph:
     relations = _chosen(main, source, 6 if long else 3)
     turn = max(1, rng.randint(len(relations) // 2, len(relations)))
     _tell(text, main, relations[:turn])
-    if not (rng.random() < 0.1 and not long):
+    if long or rng.random() < 0.8:
         _turn_to_another(text, main, source, rng.choice((1, 1, 2)))
     _tell(text, main, relations[turn:])
     if long:
