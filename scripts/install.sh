@@ -16,6 +16,6 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-# the constraints must apply to builds as well: an unpinned torch brings gigabytes of CUDA
-export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_DISABLE_PIP_VERSION_CHECK=1
-.venv/bin/python -m pip install --quiet --progress-bar off -e '.[hub,dev]'
+# Without the constraints an unpinned torch would bring gigabytes of CUDA. (PIP_CONSTRAINT cannot hold a path with spaces.)
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+.venv/bin/python -m pip install --quiet --progress-bar off -c constraints.txt -e '.[hub,dev]'
