@@ -56,6 +56,7 @@ def test_the_commands_and_examples_of_the_readme_run(copy: Path) -> None:
     assert sum(answer.startswith("no answer") for answer in answers) == 1
     scores = read_json(copy / "runs/quickstart/scores.json")
     all_null = 100 * scores["zero"]["NoAns_total"] / scores["zero"]["total"]
+    assert scores["tuned"]["f1"] >= 70
     assert scores["tuned"]["f1"] >= all_null + 25
 
     again = subprocess.run(["make", "quickstart"], cwd=copy, capture_output=True, text=True, check=True)

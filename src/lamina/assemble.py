@@ -16,7 +16,7 @@ from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.errors import LaminaError
 from lamina.files import read_json
 from lamina.model import Model, Task
-from lamina.recipe import Recipe, TaskOptions
+from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import Run
 from lamina.training.options import TrainOptions
 
@@ -69,12 +69,12 @@ def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
 def load_run(path: Path, device: torch.device) -> tuple[Recipe, Model, Tokenizer, float]:
     """A finished run's recipe, model (in eval mode), tokenizer and null threshold."""
     run = Run.open(path)
-    recipe = Recipe.model_validate(read_json(run.recipe))
+    recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
     with torch.device("meta"):
         model = build_model(recipe, Encoder(EncoderConfig.from_json(read_json(run.encoder))))
     try:
-        weights = load_file(run.model, device=str(device))
+        model.load_state_dict(load_file(run.model, device=str(device)), assign=True)
     except Exception as error:
-        raise LaminaError(f"{run.model}: the weights cannot be read ({error}): copy or train the run again") from error
-    model.load_state_dict(weights, assign=True)
+        reason = str(error).splitlines()[0]
+        raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
     return recipe, model.eval(), Tokenizer(run.tokenizer), float(read_json(run.info)["threshold"])

@@ -79,7 +79,9 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 def train(
     recipe: RecipeArgument,
     settings: Setting = [],  # noqa: B006 - typer reads the default
-    out: Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME-OF-THE-RECIPE if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The run folder; runs/ and the recipe's last name if not given.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -88,10 +90,10 @@ def train(
     from lamina.files import read_json
     from lamina.progress import shown
 
-    path, read = _recipe(recipe, settings)
+    read = _recipe(recipe, settings)
     try:
         with shown() as progress:
-            run = trainer.train(read, out or Path("runs") / path.stem, resume=resume, progress=progress)
+            run = trainer.train(read, out or Path("runs") / Path(recipe).stem, resume=resume, progress=progress)
     except KeyboardInterrupt:  # the loop has saved its state
         _fail("lamina: interrupted: the same command with --resume goes on from here", 130)
     info = read_json(run.info)
@@ -184,21 +186,25 @@ def score(
     null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Odds of no answer, as `predict` writes them.")] = None,
     metric: Annotated[Literal["squad2", "squad1"], typer.Option("--metric", help="Whose rules.")] = "squad2",
     threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
+    missing: Annotated[Literal["error", "null"], typer.Option("--missing", help="Predictions that are not there.")] = "error",
     duplicate_ids: Duplicates = "error",
     as_json: Json = False,
 ) -> None:
-    """Score a file of predictions: the official scripts' keys and values."""
+    """Score a file of predictions: the official scripts' keys and values, and their default threshold."""
     from lamina.data.sources import load_examples
+    from lamina.evaluation import references
     from lamina.files import read_json
     from lamina.scoring.squad import score_squad1, score_squad2
 
-    golds = {e.id: [a.text for a in e.answers] for e in load_examples(data, duplicate_ids=duplicate_ids)}
+    golds = references(load_examples(data, duplicate_ids=duplicate_ids))
     texts = _mapping(predictions, read_json(predictions))
     if metric == "squad1":
+        if null_odds is not None:
+            raise LaminaError("--null-odds: SQuAD 1.1 has no unanswerable questions: leave it out, or use --metric squad2")
         scores = score_squad1(golds, texts)
     else:
         odds = None if null_odds is None else _mapping(null_odds, read_json(null_odds))
-        scores = score_squad2(golds, texts, odds, threshold=threshold)
+        scores = score_squad2(golds, texts, odds, threshold=threshold, missing=missing)
     if as_json:
         _print_json(scores)
         return
@@ -255,7 +261,7 @@ def inspect(recipe: RecipeArgument, settings: Setting = [], threads: Threads = N
 
     if threads:
         torch.set_num_threads(threads)
-    report = inspection.inspect(_recipe(recipe, settings)[1])
+    report = inspection.inspect(_recipe(recipe, settings))
     if as_json:
         _print_json(report)
         return
@@ -329,7 +335,7 @@ def data_clean(
         print(f"repaired: {problem}")
     for problem in report.dropped:
         print(f"left out: {problem}")
-    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems repaired, {len(report.dropped)} questions left out")
+    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems mended, {len(report.dropped)} that could not be")
 
 
 @data_app.command("make")
@@ -342,9 +348,9 @@ def data_make(
 ) -> None:
     """Write the bundled corpus, a fictional encyclopaedia with questions, as SQuAD 2.0 files."""
     from lamina.data import fables
-    from lamina.files import write_json
+    from lamina.files import make_folder, write_json
 
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     written = {}
     for split in ("train", "dev"):
         corpus = fables.make(split, articles=articles if split == "train" else None, seed=seed)
@@ -369,19 +375,24 @@ def recipes_list(as_json: Json = False) -> None:
 
 
 @recipes_app.command("show")
-def recipes_show(name: str) -> None:
-    """Print a recipe."""
+def recipes_show(name: str, as_json: Json = False) -> None:
+    """Print a recipe; with --json, whole, defaults included."""
     from lamina.bundled import recipe_path
-
-    print(recipe_path(name).read_text(encoding="utf-8"), end="")
-
-
-def _recipe(name: str, settings: list[str]) -> tuple[Path, Recipe]:
-    from lamina.bundled import recipe_path
+    from lamina.files import read_text
     from lamina.recipe import read_recipe
 
     path = recipe_path(name)
-    return path, read_recipe(path, settings)
+    if as_json:
+        _print_json(read_recipe(path).model_dump(mode="json"))
+    else:
+        print(read_text(path), end="")
+
+
+def _recipe(name: str, settings: list[str]) -> Recipe:
+    from lamina.bundled import recipe_path
+    from lamina.recipe import read_recipe
+
+    return read_recipe(recipe_path(name), settings)
 
 
 def _load(model: Path, device: str, threads: int | None) -> Reader:

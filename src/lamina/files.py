@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -80,6 +81,13 @@ def read_json(path: Path) -> Any:
         raise LaminaError(f"{path}: not valid JSON ({error})") from None
 
 
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LaminaError(f"{path}: the folder cannot be made: {error.strerror or error}") from None
+
+
 def write_json(path: Path, value: object) -> None:
     write_atomically(path, (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
 
@@ -108,6 +116,7 @@ class replacing:  # noqa: N801 - reads as a verb where it is used
         except OSError as failure:
             error = failure
         finally:
-            self._draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._draft.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise LaminaError(f"{self._path}: cannot be written: {error.strerror or error}") from error

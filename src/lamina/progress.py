@@ -28,7 +28,7 @@ class Lines:
     """For logs and pipes."""
 
     def __init__(self) -> None:
-        self._label, self._total, self._done, self._note = "", 0, 0, ""
+        self._label, self._total, self._done = "", 0, 0
         self._began = self._last = time.monotonic()
         self._first = 0
 
@@ -38,7 +38,6 @@ class Lines:
 
     def advance(self, amount: int, note: str = "") -> None:
         self._done += amount
-        self._note = note
         now = time.monotonic()
         if now - self._last >= LINE_EVERY:
             self._last = now

@@ -66,9 +66,11 @@ class Reader:
         """
         asked = [questions] if isinstance(questions, str) else list(questions)
         texts = [context] if isinstance(context, str) else list(context)
-        for number, question in enumerate(asked):
+        for number, question in enumerate(asked, 1):
             if not question.strip():
-                raise LaminaError(f"question {number + 1} is empty")
+                raise LaminaError(f"question {number} is empty")
+            if not question.isprintable() and any("\ud800" <= c <= "\udfff" for c in question):
+                raise LaminaError(f"question {number} is not UTF-8 text")
         if not any(text.strip() for text in texts):
             raise LaminaError("there is no text to answer from: the context is empty")
         examples = [

@@ -56,7 +56,9 @@ class Run:
         if not run.exists:
             raise LaminaError(f"{path}: not a run folder (it has no run.json); `lamina train` writes one")
         if not run.finished:
-            raise LaminaError(f"{path}: this run has not finished: continue it with `lamina train --resume --out {path}`")
+            raise LaminaError(
+                f"{path}: this run has not finished: continue it with `lamina train {run.recipe} --resume --out {path}`"
+            )
         written = read_json(run.info).get("format")
         if written != FORMAT:
             raise LaminaError(f"{path}: run format {written}, this version of Lamina reads format {FORMAT}")

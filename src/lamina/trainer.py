@@ -9,6 +9,7 @@ import resource
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,9 +29,9 @@ from lamina.data.splits import hold_out
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import LOST, Longs, Windows, make_windows
 from lamina.encoder import load as encoders
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.evaluation import score_all, tune_threshold
-from lamina.files import read_json, replacing, write_json
+from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.inference import SpanLogits, span_logits
 from lamina.model import Model
 from lamina.progress import Progress, Silent
@@ -83,14 +84,17 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
         f"{len(learned)} questions in {len(training.windows)} windows to train on, {len(held_out)} held out by article"
     )
 
-    run.path.mkdir(parents=True, exist_ok=True)
+    make_folder(run.path)
     write_json(run.recipe, recipe.model_dump(mode="json"))
     torch.manual_seed(recipe.train.seed)  # for weights that start at random
     model = build_model(recipe, encoders.load(source)).to(device)
     optimizer = make_optimizer(model, recipe.train)
-    known_steps = read_json(run.info)["steps"] if run.exists else None
-    plan = make_plan(recipe.train, training.windows, model, holdout.windows, known_steps)
-    info = _describe(recipe, source, device) | {"steps": len(plan)}
+    info = _describe(recipe, source, device) | {"windows": [training.windows.fingerprint, holdout.windows.fingerprint]}
+    begun = read_json(run.info) if run.exists else None
+    if begun is not None:
+        _check_unchanged(run, begun, info)
+    plan = make_plan(recipe.train, training.windows, model, holdout.windows, begun["steps"] if begun else None)
+    info["steps"] = len(plan)
     write_json(run.info, info)
 
     state = load_checkpoint(run.checkpoint, model, optimizer) if run.checkpoint.exists() else State()
@@ -147,6 +151,8 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
 def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
     """Nothing is overwritten, and a run goes on only with the recipe that it began with."""
     if not run.recipe.exists():
+        if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+            raise LaminaError(f"{run.path}: is there already and not a run of Lamina's: use another --out")
         return
     if not resume:
         raise LaminaError(f"{run.path}: there is a run here already: use --resume to go on with it, or another --out")
@@ -156,6 +162,17 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
         raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
     for draft in run.path.glob(".*.tmp"):  # of a process that was killed while it wrote
         draft.unlink(missing_ok=True)
+
+
+def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
+    for key, what in (("windows", "the texts of data.train"), ("encoder", "the encoder's weights")):
+        if old.get(key) != new[key]:
+            raise LaminaError(f"{run.path}: {what} changed since this run began: use another --out")
+    for key in ("threads", "device", "versions"):
+        if old.get(key) != new[key]:
+            message = f"{run.path}: {key} {old.get(key)} then, {new[key]} now: the weights may differ in their last bits"
+            warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
 def _first_difference(old: Any, new: Any, path: str = "") -> str:
@@ -184,7 +201,9 @@ def _epochs_in(minutes: float, options: TrainOptions, windows: Windows, model: M
     device = next(model.parameters()).device
     rows = np.linspace(0, len(windows) - 1, min(len(windows), 48)).astype(np.int64)
     rows = rows[np.argsort(windows.lengths[rows])]
-    batches = [make_batch(windows, rows[run]) for run in pack(windows.lengths[rows], options.batch_tokens)]
+    batches = [
+        make_batch(windows, rows[run]) for run in pack(windows.lengths[rows], min(options.batch_tokens, options.memory_tokens))
+    ]
 
     def seconds_per_token() -> float:
         began = time.monotonic()

@@ -8,7 +8,7 @@ Departures, and why:
 
 - The 20 are the best *allowed* positions. The script takes the best of all positions and drops the forbidden ones
   afterwards, so a window that is sure of its classifier token or its question would offer fewer answers.
-- The 20 do not shrink with `n_best`, so a shorter list is always the beginning of a longer one.
+- The 20 do not shrink with `n_best`, so up to 20 a shorter list is always the beginning of a longer one.
 - Scores are summed in float64 and ties go to the earlier window, then the earlier start, then the earlier end: the
   result does not depend on how windows are grouped.
 - Texts come from `quote`, and candidates of one text count once, after quoting.

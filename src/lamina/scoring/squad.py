@@ -20,7 +20,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -172,7 +172,7 @@ def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, floa
         raise LaminaError(f"{_listed(unanswerable, 'unanswerable question')}: SQuAD 1.1 has none: score with squad2")
     absent = [question for question in golds if question not in predictions]
     if absent:
-        warnings.warn(f"{_listed(absent, 'missing prediction')}, scored 0", stacklevel=2)
+        warnings.warn(f"{_listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)
     exact_scores, f1_scores = {}, {}
     for question, texts in golds.items():
         predicted = normalize(predictions.get(question, ""))
@@ -190,7 +190,7 @@ def _complete(golds: Golds, predictions: Mapping[str, str], missing: Missing) ->
     _check_texts(golds, predictions)
     absent = [question for question in golds if question not in predictions]
     if absent and missing == "error":
-        raise LaminaError(f'{_listed(absent, "missing prediction")}: predict them, or count them as "" (missing = "null")')
+        raise LaminaError(f'{_listed(absent, "missing prediction")}: predict them, or count them as "" with --missing null')
     return {**predictions, **dict.fromkeys(absent, "")} if absent else predictions
 
 

@@ -65,8 +65,8 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
         "optimizer": optimizer.state_dict(),
         "state": {**vars(state), "costs": vars(state.costs)},
     }
-    with replacing(path) as temporary:
-        torch.save(content, temporary)
+    with replacing(path) as draft, draft.open("wb") as file:  # a full disk is an OSError only through a file of our own
+        torch.save(content, file)
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:

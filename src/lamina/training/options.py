@@ -26,7 +26,7 @@ class TrainOptions(BaseModel):
     keep: Literal["best", "last"] = "best"
     patience: int | None = Field(default=None, ge=1)  # stop after so many evaluations without a gain
     checkpoint_minutes: float = Field(default=5.0, ge=0)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
     threads: int | None = Field(default=None, ge=1)
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
