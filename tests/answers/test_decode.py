@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,7 +268,7 @@ def test_threshold_and_probabilities() -> None:
         (lambda w, s, e, x: (w, s, e, [example("other", "x")]), "windows of example 'other' reach beyond its context"),
     ],
 )
-def test_files_that_do_not_belong_together_are_refused(fault, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_files_that_do_not_belong_together_are_refused(fault: Callable[..., Any], message: str) -> None:
     windows = build([(0, [(0, 1), (2, 3)])])
     flat = logits(windows, {})
     with pytest.raises(LaminaError, match=message):
