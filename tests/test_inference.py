@@ -66,3 +66,17 @@ def test_no_gradients_are_kept() -> None:
     tiny = model().eval()
     span_logits(tiny, windows(corpus(1)))
     assert all(parameter.grad is None for parameter in tiny.parameters())
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    made, tiny, before = windows(corpus(3)), model(layers=2).eval(), torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(span_logits(tiny, made, tokens=300))
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.start, found[0].start)
+        np.testing.assert_array_equal(other.end, found[0].end)

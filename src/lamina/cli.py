@@ -425,7 +425,3 @@ def _print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
         label = f"{name} ({values['threshold']:.2f})" if name != "zero" else "0"
         cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
         print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))
-
-
-if __name__ == "__main__":
-    main()

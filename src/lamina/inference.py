@@ -11,11 +11,12 @@ import torch
 from lamina.data.batches import make_batch, pack
 from lamina.data.windows import Windows
 from lamina.model import Model
+from lamina.parallel import side_by_side
 from lamina.progress import Progress, Silent
 
 Floats = npt.NDArray[np.float32]
 
-TOKENS = 1536  # padded tokens at once: a few rows, whose activations stay in the cache
+TOKENS = 1024  # padded tokens at once: a few rows, whose activations stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +27,26 @@ class SpanLogits:
     end: Floats  # [tokens]
 
 
-@torch.inference_mode()
 def span_logits(model: Model, windows: Windows, *, tokens: int = TOKENS, progress: Progress | None = None) -> SpanLogits:
     """The logits of every window. The model must be in eval mode."""
     progress = progress or Silent()
     progress.start("answering", len(windows))
     device = next(model.parameters()).device
-    start = np.empty(len(windows.ids), np.float32)
-    end = np.empty(len(windows.ids), np.float32)
+    logits = SpanLogits(np.empty(len(windows.ids), np.float32), np.empty(len(windows.ids), np.float32))
     order = np.argsort(-windows.lengths, kind="stable")  # longest first: what does not fit in memory fails at once
-    for run in pack(windows.lengths[order], tokens):
+
+    @torch.inference_mode()
+    def fill(run: npt.NDArray[np.int64]) -> int:
         rows = order[run]
         batch = make_batch(windows, rows)
         outputs = model(batch.to(device))
         mask = batch.mask.numpy()
         token = (windows.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
-        start[token] = outputs.start.cpu().numpy()[mask]
-        end[token] = outputs.end.cpu().numpy()[mask]
-        progress.advance(len(rows))
-    return SpanLogits(start, end)
+        logits.start[token] = outputs.start.cpu().numpy()[mask]
+        logits.end[token] = outputs.end.cpu().numpy()[mask]
+        return len(rows)
+
+    runs = pack(windows.lengths[order], tokens)
+    for rows in side_by_side(fill, runs) if device.type == "cpu" else map(fill, runs):
+        progress.advance(rows)
+    return logits

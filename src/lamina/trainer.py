@@ -64,11 +64,29 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
         progress.say(f"{out}: this run has finished already")
         return run
     build_on_meta(recipe)
-    source = encoders.find(recipe.encoder)
-    if recipe.train.threads:
-        torch.set_num_threads(recipe.train.threads)
     device = choose_device(recipe.train.device)
+    material = _prepare(recipe, progress)
+    make_folder(run.path)
+    write_json(run.recipe, recipe.model_dump(mode="json"))
+    model, state = _fit(run, recipe, material, device, progress)
+    _finish(run, recipe, material, model, state, progress)
+    return run
 
+
+@dataclass(frozen=True)
+class _Material:
+    """What a run is made from."""
+
+    source: encoders.Source
+    tokenizer: Tokenizer
+    training: Part
+    holdout: Part
+    dev: Sequence[Example]
+
+
+def _prepare(recipe: Recipe, progress: Progress) -> _Material:
+    """Everything is read before training: a mistake in the dev set should not wait for its end."""
+    source = encoders.find(recipe.encoder)
     progress.say(f"reading {recipe.main.data.train}")
     tokenizer = Tokenizer(source.tokenizer)
     if tokenizer.vocabulary > source.config.vocab:
@@ -77,27 +95,29 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
             "set encoder.tokenizer to the model's own"
         )
     learned, held_out = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
-    training = Part(learned, make_windows(learned, tokenizer, recipe.window))
-    holdout = Part(held_out, make_windows(held_out, tokenizer, recipe.window))
-    dev = dev_examples(recipe)  # read now: a mistake there should not wait for the end of training
+    training, holdout = (Part(part, make_windows(part, tokenizer, recipe.window)) for part in (learned, held_out))
     progress.say(
         f"{len(learned)} questions in {len(training.windows)} windows to train on, {len(held_out)} held out by article"
     )
+    return _Material(source, tokenizer, training, holdout, dev_examples(recipe))
 
-    make_folder(run.path)
-    write_json(run.recipe, recipe.model_dump(mode="json"))
+
+def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, progress: Progress) -> tuple[Model, State]:
+    """The model with the weights that training chose."""
+    if recipe.train.threads:
+        torch.set_num_threads(recipe.train.threads)
     torch.manual_seed(recipe.train.seed)  # for weights that start at random
-    model = build_model(recipe, encoders.load(source)).to(device)
+    training, holdout = material.training, material.holdout
+    model = build_model(recipe, encoders.load(material.source)).to(device)
     optimizer = make_optimizer(model, recipe.train)
-    info = _describe(recipe, source, device) | {"windows": [training.windows.fingerprint, holdout.windows.fingerprint]}
+    info = _describe(recipe, material, device)
     begun = read_json(run.info) if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)
     plan = make_plan(recipe.train, training.windows, model, holdout.windows, begun["steps"] if begun else None)
-    info["steps"] = len(plan)
-    write_json(run.info, info)
-
+    write_json(run.info, info | {"steps": len(plan)})
     state = load_checkpoint(run.checkpoint, model, optimizer) if run.checkpoint.exists() else State()
+    every = recipe.train.evaluate_every
     with run.metrics.open("ab") as metrics:
         metrics.truncate(state.metrics_bytes)
 
@@ -112,7 +132,7 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
             {name: [options.objective.build()] for name, options in recipe.tasks.items()},
             [(epoch, partial(make_step, training.windows, rows, recipe.train.memory_tokens)) for epoch, rows in plan],
             evaluate=partial(_evaluate_holdout, recipe=recipe, part=holdout),
-            evaluate_at=evaluation_points(plan, len(training.windows), recipe.train.evaluate_every) if held_out else set(),
+            evaluate_at=evaluation_points(plan, len(training.windows), every) if holdout.examples else set(),
             optimizer=optimizer,
             options=recipe.train,
             precision=choose_precision(recipe.train.precision, device),
@@ -121,31 +141,32 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
             save=save,
             progress=progress,
         )
+    return model, state
 
+
+def _finish(run: Run, recipe: Recipe, material: _Material, model: Model, state: State, progress: Progress) -> None:
+    """Writes the model, its threshold and its scores; run.json says last that the run has finished."""
     with replacing(run.model) as temporary:
         save_file({name: value.contiguous() for name, value in trained_weights(model).items()}, temporary)
-    write_json(run.encoder, source.config.to_json())
-    shutil.copyfile(source.tokenizer, run.tokenizer)
-    threshold = tune_threshold(holdout.answers(model, recipe)[1], held_out)[0] if held_out else 0.0
+    write_json(run.encoder, material.source.config.to_json())
+    shutil.copyfile(material.source.tokenizer, run.tokenizer)
+    holdout = material.holdout
+    threshold = tune_threshold(holdout.answers(model, recipe)[1], holdout.examples)[0] if holdout.examples else 0.0
     costs = vars(state.costs) | {"peak_memory_mb": _peak_memory_mb()}
-    if dev:
+    if material.dev:
         began = time.monotonic()
-        _score_dev(run, recipe, model, Part(dev, make_windows(dev, tokenizer, recipe.window)), threshold, progress)
+        dev = Part(material.dev, make_windows(material.dev, material.tokenizer, recipe.window))
+        _score_dev(run, recipe, model, dev, threshold, progress)
         costs["dev_seconds"] = time.monotonic() - began
-    chosen = state.best_step if state.best else state.step
-    write_json(
-        run.info,
-        info
-        | {
-            "threshold": threshold,
-            "chosen_step": chosen,
-            "stopped_early": state.stopped,
-            "costs": costs,
-            "finished": True,
-        },
-    )
+    outcome = {
+        "threshold": threshold,
+        "chosen_step": state.best_step if state.best else state.step,
+        "stopped_early": state.stopped,
+        "costs": costs,
+        "finished": True,
+    }
+    write_json(run.info, read_json(run.info) | outcome)
     run.checkpoint.unlink(missing_ok=True)
-    return run
 
 
 def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
@@ -244,12 +265,13 @@ def _score_dev(run: Run, recipe: Recipe, model: Model, part: Part, threshold: fl
         )
 
 
-def _describe(recipe: Recipe, source: encoders.Source, device: torch.device) -> dict[str, object]:
+def _describe(recipe: Recipe, material: _Material, device: torch.device) -> dict[str, object]:
     return {
         "format": FORMAT,
         "versions": versions(),
         "seed": recipe.train.seed,
-        "encoder": {"name": source.name, "sha256": encoders.digest(source)},
+        "encoder": {"name": material.source.name, "sha256": encoders.digest(material.source)},
+        "windows": [part.windows.fingerprint for part in (material.training, material.holdout)],
         "device": str(device),
         "threads": torch.get_num_threads(),
     }
