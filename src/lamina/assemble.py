@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import torch
 from safetensors.torch import load_file
 
+from lamina.answers.calibration import Calibration
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.data.splits import sample
 from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder, EncoderConfig
+from lamina.encoder.files import read_tensors
+from lamina.encoder.load import line
 from lamina.errors import LaminaError
 from lamina.files import read_json
+from lamina.heads import SpanHead
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import Run
@@ -66,15 +72,71 @@ def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
     return torch.optim.AdamW(parameters, lr=options.lr, fused=True)
 
 
-def load_run(path: Path, device: torch.device) -> tuple[Recipe, Model, Tokenizer, float]:
-    """A finished run's recipe, model (in eval mode), tokenizer and null threshold."""
+class Trained(NamedTuple):
+    """All that answering needs. The model is in eval mode."""
+
+    recipe: Recipe
+    model: Model
+    tokenizer: Tokenizer
+    threshold: float = 0.0  # of the null odds
+    calibration: Calibration = Calibration()
+
+
+def load_trained(name: str | Path, device: torch.device, *, allow_pickle: bool = False) -> Trained:
+    """A finished run of ours, or a checkpoint with a trained span head: a folder or a hub id."""
+    folder = Path(name).expanduser()
+    if Run(folder).recipe.is_file() or Run(folder).exists:
+        return _load_run(folder, device)
+    if not (folder / "config.json").is_file() and (folder.exists() or not encoders.HUB_ID.fullmatch(str(name))):
+        raise LaminaError(
+            f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json), and no hub id owner/name"
+        )
+    return _load_checkpoint(str(name), device, allow_pickle=allow_pickle)
+
+
+def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
+    try:
+        config = EncoderConfig.from_json(read_json(run.encoder))
+    except TypeError as error:
+        raise LaminaError(f"{run.encoder}: {error}") from None
     with torch.device("meta"):
-        model = build_model(recipe, Encoder(EncoderConfig.from_json(read_json(run.encoder))))
+        model = build_model(recipe, Encoder(config))
     try:
         model.load_state_dict(load_file(run.model, device=str(device)), assign=True)
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
-    return recipe, model.eval(), Tokenizer(run.tokenizer), float(read_json(run.info)["threshold"])
+    info = read_json(run.info)
+    calibration = Calibration(**info.get("calibration", {}))
+    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration)
+
+
+def _load_checkpoint(name: str, device: torch.device, *, allow_pickle: bool) -> Trained:
+    source = encoders.find(encoders.EncoderOptions(model=name, allow_pickle=allow_pickle))
+    wanted = {f"qa_outputs.{kind}" for kind in ("weight", "bias")}
+    if missing := wanted - set(encoders.heads(source)):
+        raise LaminaError(
+            f"{name} has no trained question-answering head ({min(missing)} is missing): "
+            f"train one with `lamina train RECIPE --set encoder.model={name}`"
+        )
+    length = min(WindowOptions().length, source.config.max_length)
+    recipe = parse_recipe(
+        {
+            "data": {"train": ""},  # nobody knows on what it was trained
+            "encoder": {"model": name, "allow_pickle": allow_pickle},
+            "window": {"length": length, "query": min(64, length // 2)},
+        },
+        name=name,
+    )
+    model = build_model(recipe, encoders.load(source, device=device)).to(device)
+    head = cast(Task, model.tasks["main"]).head
+    weights = {
+        key.removeprefix("qa_outputs."): value.float() for key, value in read_tensors(source.weights, wanted, device=device)
+    }
+    try:
+        cast(SpanHead, head).load_state_dict(weights)
+    except RuntimeError as error:
+        raise LaminaError(f"{name}: its qa_outputs are no head for one start and one end a token ({line(error)})") from None
+    return Trained(recipe, model.eval(), Tokenizer(source.tokenizer))

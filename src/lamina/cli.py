@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -18,10 +18,12 @@ from lamina import __version__
 from lamina.errors import LaminaError, LaminaWarning
 
 if TYPE_CHECKING:
+    from lamina.documents import Document
     from lamina.reader import Reader
     from lamina.recipe import Recipe
 
-DEFAULT_MODEL = Path("runs/quickstart")
+DEFAULT_MODEL = "runs/quickstart"
+MODEL_HELP = "A run folder, or a question-answering checkpoint: a folder or a hub id."
 
 app = typer.Typer(
     help="Fine-tunes BERT-family encoders for extractive question answering, and says what it cost.",
@@ -36,7 +38,8 @@ app.add_typer(recipes_app, name="recipes")
 
 RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a run's recipe.json, or a name of `recipes list`.")]
 Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
-ModelArgument = Annotated[Path, typer.Argument(help="A run folder.")]
+ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
+Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
 DataOption = Annotated[str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, or a name of `data list`.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
@@ -53,9 +56,11 @@ def main() -> None:
         app()
     except LaminaError as error:
         _fail(f"lamina: {error}", 2)
-    except BrokenPipeError:  # the reader of our output has gone, as `lamina … | head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except SystemExit as stop:
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter flushes at its end
+        raise SystemExit(0) from None  # the reader of our output has gone, as in `lamina … | head`
 
 
 def _fail(line: str, code: int) -> NoReturn:
@@ -120,13 +125,14 @@ def evaluate(
     duplicate_ids: Duplicates = "error",
     device: Device = "auto",
     threads: Threads = None,
+    allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
     """Score a model on a data set, at the model's own threshold, at 0 and at the best."""
     from lamina.data.sources import load_examples
     from lamina.progress import shown
 
-    reader = _load(model, device, threads)
+    reader = _load(model, device, threads, allow_pickle=allow_pickle)
     examples = load_examples(data, duplicate_ids=duplicate_ids)
     with shown() as progress:
         scores = reader.evaluate(examples, progress)
@@ -146,6 +152,7 @@ def predict(
     duplicate_ids: Duplicates = "error",
     device: Device = "auto",
     threads: Threads = None,
+    allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
     """Answer a whole data set. Gold answers in it are not looked at."""
@@ -157,7 +164,7 @@ def predict(
     for path in (out, nbest, null_odds):
         if path is not None and not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
-    reader = _load(model, device, threads)
+    reader = _load(model, device, threads, allow_pickle=allow_pickle)
     examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")
     with shown() as progress:
         predictions = reader.predict(examples, progress)
@@ -214,42 +221,69 @@ def score(
 
 @app.command()
 def ask(
-    questions: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="One question or several.")],
-    context: Annotated[list[str], typer.Option("--context", metavar="FILE|-", help="A text file, or - for standard input.")],
-    model: Annotated[Path, typer.Option("--model", help="A run folder.")] = DEFAULT_MODEL,
+    questions: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUESTION]...", help="Questions; none: they are read one a line.")
+    ] = None,
+    context: Annotated[
+        list[str],
+        typer.Option("--context", metavar="FILE|-", help="A .txt, .md, .html, .pdf or .docx file, or - for standard input."),
+    ] = [],  # noqa: B006 - typer reads the default
+    text: Annotated[list[str], typer.Option("--text", help="A text, here on the command line.")] = [],  # noqa: B006
+    model: Annotated[str, typer.Option("--model", help=MODEL_HELP)] = DEFAULT_MODEL,
+    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many answers to show.")] = 1,
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Replaces the model's own; greater answers more.")
     ] = None,
     device: Device = "auto",
     threads: Threads = None,
+    allow_pickle: Pickle = False,
     as_json: Json = False,
+    as_jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print each answer as a line of JSON, as soon as it is known.")
+    ] = False,
 ) -> None:
     """Answer questions from texts, with a quoted span or an honest "no answer"."""
-    texts = [_read_text(name) for name in context]
-    reader = _load(model, device, threads)
-    replies = reader.answer(questions, texts, threshold=threshold)
-    if as_json:
-        _print_json(
-            [
-                {
-                    "question": reply.question,
-                    "answer": reply.text,
-                    "confidence": reply.confidence,
-                    "context": context[reply.context] if reply.text is not None else None,
-                    "start": reply.start,
-                    "end": reply.end,
-                }
-                for reply in replies
-            ]
-        )
+    from lamina.asking import Conversation, converse, reply_json, reply_text
+
+    piped = not sys.stdin.isatty()
+    if piped and not context and not text and questions:
+        context = ["-"]  # as other commands: what is piped in is the text
+    if not questions and "-" in context:
+        raise LaminaError("--context -: standard input cannot be both the text and the questions: name the questions")
+    documents = [*_documents(context), *_texts(text)]
+    if questions or piped:
+        if not documents:
+            raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
+        asked = questions or [line.strip() for line in sys.stdin if line.strip()]
+        reader = _load(model, device, threads, allow_pickle=allow_pickle)
+        replies = reader.replies(asked, [d.text for d in documents], threshold=threshold, top_k=top_k)
+        if as_json:
+            _print_json([reply_json(reply, documents) for reply in replies])
+            return
+        for reply in replies:
+            print(_one_line_json(reply_json(reply, documents)) if as_jsonl else reply_text(reply, documents), flush=True)
         return
-    for reply in replies:
-        print(f"Q: {reply.question}")
-        if reply.text is None:
-            print(f"A: no answer in the text (confidence {reply.confidence:.2f})")
-        else:
-            where = f"{context[reply.context]}, " if len(context) > 1 else ""
-            print(f"A: {reply.text} ({where}characters {reply.start}-{reply.end}, confidence {reply.confidence:.2f})")
+    reader = _load(model, device, threads, allow_pickle=allow_pickle)
+    print("Ask away; :help says what else there is.")
+    converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
+
+
+@app.command()
+def export(
+    model: ModelArgument,
+    out: Annotated[Path, typer.Argument(help="The new folder.")],
+    to: Annotated[Literal["transformers"], typer.Option("--to", help="Whose format.")] = "transformers",
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Write a model as a folder that other libraries load."""
+    from lamina.export import export
+
+    export(_load(model, "cpu", None, allow_pickle=allow_pickle), out)
+    if as_json:
+        _print_json({"out": str(out), "format": to})
+    else:
+        print(f"{out}: AutoModelForQuestionAnswering.from_pretrained loads it")
 
 
 @app.command()
@@ -395,24 +429,56 @@ def _recipe(name: str, settings: list[str]) -> Recipe:
     return read_recipe(recipe_path(name), settings)
 
 
-def _load(model: Path, device: str, threads: int | None) -> Reader:
-    if model == DEFAULT_MODEL and not model.exists():
+def _load(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
+    if model == DEFAULT_MODEL and not Path(model).exists():
         raise LaminaError(f"{model}: there is no model yet: run `make quickstart`, or `lamina train`, or name one")
     from lamina.reader import load
 
-    return load(model, device=device, threads=threads)
+    return load(model, device=device, threads=threads, allow_pickle=allow_pickle)
 
 
-def _read_text(name: str) -> str:
-    from lamina.files import decode, read_text
+def _documents(names: list[str]) -> list[Document]:
+    from lamina.documents import make_document, read_document
 
-    return decode(Path("standard input"), sys.stdin.buffer.read()) if name == "-" else read_text(Path(name))
+    return [
+        make_document("standard input", sys.stdin.buffer.read()) if name == "-" else read_document(Path(name)) for name in names
+    ]
+
+
+def _texts(texts: list[str]) -> list[Document]:
+    from lamina.documents import Document
+
+    return [Document(f"text {number}" if len(texts) > 1 else "the text", text) for number, text in enumerate(texts, 1)]
+
+
+def _prompt() -> Callable[[], str]:
+    """`input` with a history that is kept between conversations, where the platform has one."""
+    from contextlib import suppress
+
+    with suppress(ImportError, OSError):
+        import atexit
+        import readline
+
+        from lamina.files import make_folder
+        from lamina.paths import cache_folder
+
+        history = cache_folder() / "history"
+        make_folder(history.parent)
+        with suppress(FileNotFoundError):
+            readline.read_history_file(history)
+        readline.set_history_length(1000)
+        atexit.register(readline.write_history_file, history)
+    return lambda: input("? ")
 
 
 def _mapping(path: Path, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise LaminaError(f"{path}: expected a JSON object of question ids, found a {type(value).__name__}")
     return value
+
+
+def _one_line_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _print_json(value: object) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lamina.answers.calibration import Calibration, fit_calibration
 from lamina.answers.decode import Prediction
 from lamina.data.examples import Example
-from lamina.scoring.squad import balanced_threshold, f1, score_squad2
+from lamina.scoring.squad import balanced_threshold, exact, f1, score_squad2
 
 Scores = dict[str, float]
 
@@ -34,6 +35,16 @@ def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example
     _, best = balanced_threshold(odds, np.array(answered), has_answer)
     threshold, _ = balanced_threshold(odds, np.array(answered), has_answer, tolerance=1.0)
     return threshold, 100 * best
+
+
+def calibrate(predictions: Sequence[Prediction], examples: Sequence[Example]) -> Calibration:
+    """What the model's scores mean as probabilities, from questions that it was not trained on."""
+    return fit_calibration(predictions, [not example.answers for example in examples], right(predictions, examples))
+
+
+def right(predictions: Sequence[Prediction], examples: Sequence[Example]) -> list[bool]:
+    """Whether each prediction's best candidate is a gold answer, by the official script's exact match."""
+    return [any(exact(_text(p), answer.text) for answer in e.answers) for p, e in zip(predictions, examples, strict=True)]
 
 
 def score_at(predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float) -> Scores:

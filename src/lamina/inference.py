@@ -28,9 +28,8 @@ class SpanLogits:
 
 
 def span_logits(model: Model, windows: Windows, *, tokens: int = TOKENS, progress: Progress | None = None) -> SpanLogits:
-    """The logits of every window. The model must be in eval mode."""
+    """The logits of every window; `progress` advances by windows. The model must be in eval mode."""
     progress = progress or Silent()
-    progress.start("answering", len(windows))
     device = next(model.parameters()).device
     logits = SpanLogits(np.empty(len(windows.ids), np.float32), np.empty(len(windows.ids), np.float32))
     order = np.argsort(-windows.lengths, kind="stable")  # longest first: what does not fit in memory fails at once

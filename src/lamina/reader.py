@@ -8,25 +8,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import overload
 
 import torch
 
-from lamina.answers.decode import Prediction, decode
-from lamina.assemble import load_run
+from lamina.answers.calibration import Calibration
+from lamina.answers.decode import Candidate, Prediction, decode_piece, merge
+from lamina.assemble import Trained, load_trained
 from lamina.data.examples import Example
-from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import make_windows
+from lamina.data.windows import cut_examples
 from lamina.errors import LaminaError
 from lamina.evaluation import score_all
 from lamina.inference import span_logits
-from lamina.model import Model
-from lamina.progress import Progress
-from lamina.recipe import Recipe
+from lamina.progress import Progress, Silent
 from lamina.training.options import choose_device
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A possible answer: ``contexts[context][start:end] == text`` for the contexts that were given."""
+
+    text: str
+    confidence: float  # the probability that this is the answer
+    context: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,8 @@ class Reply:
     """The answer to one question: a span of the text, or None when the text does not hold one.
 
     ``contexts[context][start:end] == text`` for the contexts that were given. `confidence` is the probability of what
-    is said here, be it a span or "no answer", among all the answers that were considered.
+    is said here, be it a span or "no answer"; `no_answer` is the probability that the text does not hold the answer.
+    `others` are the runners-up, as many as were asked for (with "no answer", all spans are).
     """
 
     question: str
@@ -43,72 +54,117 @@ class Reply:
     context: int = 0
     start: int | None = None
     end: int | None = None
+    no_answer: float = 0.0
+    others: tuple[Quote, ...] = ()
 
 
 class Reader:
-    """A trained model, its tokenizer and its threshold for "no answer"."""
+    """A trained model, its tokenizer, its threshold for "no answer" and what its scores mean as probabilities."""
 
-    def __init__(self, recipe: Recipe, model: Model, tokenizer: Tokenizer, threshold: float) -> None:
-        self.recipe, self.model, self.tokenizer, self.threshold = recipe, model, tokenizer, threshold
+    def __init__(self, trained: Trained) -> None:
+        self.recipe, self.model, self.tokenizer = trained.recipe, trained.model, trained.tokenizer
+        self.threshold, self.calibration = trained.threshold, trained.calibration
 
     @overload  # a text is a sequence of texts to the type checker, and the first match counts
-    def answer(self, questions: str, context: str | Sequence[str], *, threshold: float | None = None) -> Reply: ...  # type: ignore[overload-overlap]
+    def answer(  # type: ignore[overload-overlap]
+        self, questions: str, context: str | Sequence[str], *, threshold: float | None = None, top_k: int = 1
+    ) -> Reply: ...
     @overload
     def answer(
-        self, questions: Sequence[str], context: str | Sequence[str], *, threshold: float | None = None
+        self, questions: Sequence[str], context: str | Sequence[str], *, threshold: float | None = None, top_k: int = 1
     ) -> list[Reply]: ...
     def answer(
-        self, questions: str | Sequence[str], context: str | Sequence[str], *, threshold: float | None = None
+        self,
+        questions: str | Sequence[str],
+        context: str | Sequence[str],
+        *,
+        threshold: float | None = None,
+        top_k: int = 1,
     ) -> Reply | list[Reply]:
         """Answers one question or many from one text or many; each question gets the best answer that any text holds.
 
-        `threshold` replaces the model's own: a greater one says "no answer" less often.
+        `threshold` replaces the model's own: a greater one says "no answer" less often. `top_k` asks for runners-up.
         """
-        asked = [questions] if isinstance(questions, str) else list(questions)
-        texts = [context] if isinstance(context, str) else list(context)
-        for number, question in enumerate(asked, 1):
+        asked = [questions] if isinstance(questions, str) else questions
+        texts = [context] if isinstance(context, str) else context
+        replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
+        return replies[0] if isinstance(questions, str) else replies
+
+    def replies(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        threshold: float | None = None,
+        top_k: int = 1,
+        progress: Progress | None = None,
+    ) -> Iterator[Reply]:
+        """As `answer`, one reply after the other, as soon as it is known."""
+        for number, question in enumerate(questions, 1):
             if not question.strip():
                 raise LaminaError(f"question {number} is empty")
             if not question.isprintable() and any("\ud800" <= c <= "\udfff" for c in question):
                 raise LaminaError(f"question {number} is not UTF-8 text")
-        if not any(text.strip() for text in texts):
+        if not any(text.strip() for text in contexts):
             raise LaminaError("there is no text to answer from: the context is empty")
+        if top_k < 1:
+            raise LaminaError(f"top_k = {top_k}: ask for at least one answer")
         examples = [
             Example(f"{q}/{t}", question, text, (), str(q), str(t))
-            for q, question in enumerate(asked)
-            for t, text in enumerate(texts)
+            for q, question in enumerate(questions)
+            for t, text in enumerate(contexts)
         ]
-        predictions = self.predict(examples)
+        predictions = self._predictions(examples, progress or Silent())
         limit = self.threshold if threshold is None else threshold
-        replies = [
-            _reply(question, predictions[q * len(texts) : (q + 1) * len(texts)], limit) for q, question in enumerate(asked)
-        ]
-        return replies[0] if isinstance(questions, str) else replies
+        for question in questions:
+            yield _reply(question, list(islice(predictions, len(contexts))), limit, self.calibration, top_k)
 
     def predict(self, examples: Sequence[Example], progress: Progress | None = None) -> list[Prediction]:
         """The n best answers to each example, with the score of "no answer"."""
-        windows = make_windows(examples, self.tokenizer, self.recipe.window)
-        logits = span_logits(self.model, windows, progress=progress)
-        return decode(windows, logits.start, logits.end, examples, self.recipe.answer)
+        return list(self._predictions(examples, progress or Silent()))
 
     def evaluate(self, examples: Sequence[Example], progress: Progress | None = None) -> dict[str, dict[str, float]]:
         """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives."""
         return score_all(self.predict(examples, progress), examples, self.threshold)
 
+    def _predictions(self, examples: Sequence[Example], progress: Progress) -> Iterator[Prediction]:
+        """Piece by piece, so that memory stays bounded; the last example of a piece may go on in the next."""
+        cutting = cut_examples(examples, self.tokenizer, self.recipe.window)
+        progress.start("answering", len(cutting))
+        open_number, open_parts = 0, list[Prediction]()
+        for windows in cutting.pieces():
+            logits = span_logits(self.model, windows, progress=progress)
+            found = decode_piece(windows, logits.start, logits.end, examples, self.recipe.answer)
+            for number, prediction in found.items():
+                if number != open_number:
+                    yield merge(open_parts, self.recipe.answer)
+                    open_number, open_parts = number, []
+                open_parts.append(prediction)
+        if open_parts:
+            yield merge(open_parts, self.recipe.answer)
 
-def load(model: str | Path, *, device: str = "auto", threads: int | None = None) -> Reader:
-    """A reader from a run folder."""
+
+def load(model: str | Path, *, device: str = "auto", threads: int | None = None, allow_pickle: bool = False) -> Reader:
+    """A reader from a run folder, or from a question-answering checkpoint: a folder or a hub id."""
     if threads:
         torch.set_num_threads(threads)
-    return Reader(*load_run(Path(model), choose_device(device)))
+    return Reader(load_trained(model, choose_device(device), allow_pickle=allow_pickle))
 
 
-def _reply(question: str, predictions: Sequence[Prediction], threshold: float) -> Reply:
-    """The most certain answer of all texts; "no answer" only if every text says so."""
-    context = min(range(len(predictions)), key=lambda i: predictions[i].null_odds)
-    prediction = predictions[context]
-    best = prediction.answer(threshold)
-    confidence = prediction.probability(threshold)
-    if best is None:
-        return Reply(question, None, confidence)
-    return Reply(question, best.text, confidence, context, best.start, best.end)
+def _reply(question: str, predictions: Sequence[Prediction], threshold: float, calibration: Calibration, top_k: int) -> Reply:
+    """The most certain answer of all texts; "no answer" only if every text says so.
+
+    A candidate counts by how far it is above the "no answer" of its own text.
+    """
+    probabilities = [calibration.probabilities(prediction) for prediction in predictions]
+    ranked: list[tuple[float, int, Candidate, float]] = []
+    for context, prediction in enumerate(predictions):
+        chances = zip(prediction.candidates, probabilities[context][1:], strict=True)
+        ranked += [(c.score - prediction.null, context, c, chance) for c, chance in chances]
+    ranked.sort(key=lambda item: -item[0])
+    quotes = [Quote(c.text, chance, context, c.start, c.end) for _, context, c, chance in ranked[:top_k]]
+    no_answer = min(chances[0] for chances in probabilities)
+    if not ranked or -ranked[0][0] > threshold:
+        return Reply(question, None, no_answer, no_answer=no_answer, others=tuple(quotes) if top_k > 1 else ())
+    best, *others = quotes
+    return Reply(question, best.text, best.confidence, best.context, best.start, best.end, no_answer, tuple(others))

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Prediction, decode
 from lamina.answers.formats import null_odds_json, predictions_json
 from lamina.assemble import build_model, build_on_meta, dev_examples, make_optimizer, train_examples
@@ -30,7 +31,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import LOST, Longs, Windows, make_windows
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.evaluation import score_all, tune_threshold
+from lamina.evaluation import calibrate, score_all, tune_threshold
 from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.inference import SpanLogits, span_logits
 from lamina.model import Model
@@ -51,6 +52,8 @@ class Part:
     windows: Windows
 
     def answers(self, model: Model, recipe: Recipe, progress: Progress | None = None) -> tuple[SpanLogits, list[Prediction]]:
+        if progress is not None:
+            progress.start("answering", len(self.windows))
         logits = span_logits(model, self.windows, progress=progress)
         return logits, decode(self.windows, logits.start, logits.end, self.examples, recipe.answer)
 
@@ -151,7 +154,11 @@ def _finish(run: Run, recipe: Recipe, material: _Material, model: Model, state: 
     write_json(run.encoder, material.source.config.to_json())
     shutil.copyfile(material.source.tokenizer, run.tokenizer)
     holdout = material.holdout
-    threshold = tune_threshold(holdout.answers(model, recipe)[1], holdout.examples)[0] if holdout.examples else 0.0
+    threshold, calibration = 0.0, Calibration()
+    if holdout.examples:
+        predictions = holdout.answers(model, recipe)[1]
+        threshold = tune_threshold(predictions, holdout.examples)[0]
+        calibration = calibrate(predictions, holdout.examples)
     costs = vars(state.costs) | {"peak_memory_mb": _peak_memory_mb()}
     if material.dev:
         began = time.monotonic()
@@ -160,6 +167,7 @@ def _finish(run: Run, recipe: Recipe, material: _Material, model: Model, state: 
         costs["dev_seconds"] = time.monotonic() - began
     outcome = {
         "threshold": threshold,
+        "calibration": asdict(calibration),
         "chosen_step": state.best_step if state.best else state.step,
         "stopped_early": state.stopped,
         "costs": costs,

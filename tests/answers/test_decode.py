@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lamina.answers import decode as module
+from lamina.answers.calibration import Calibration
 from lamina.answers.decode import NO_CANDIDATE_ODDS, AnswerOptions, Candidate, Floats, Prediction, decode
 from lamina.data.examples import Example
 from lamina.data.windows import Windows
@@ -231,7 +232,7 @@ def test_without_an_allowed_span_there_is_no_answer(context: str) -> None:
     flat = logits(windows, {})
     empty, full = decode(windows, flat, flat, items)
     assert empty.candidates == () and empty.answer(1e6) is None and empty.null == -10
-    assert empty.null_odds == NO_CANDIDATE_ODDS and empty.probability() == 1.0
+    assert empty.null_odds == NO_CANDIDATE_ODDS and Calibration().probabilities(empty) == (1.0,)
     assert [c.text for c in full.candidates] == ["z"]
 
 
@@ -252,10 +253,9 @@ def test_threshold_and_probabilities() -> None:
     prediction = Prediction("q", 2.0, (Candidate("a", 0, 1, 2.0), Candidate("b", 2, 3, 2.0 - math.log(2))))
     assert prediction.answer() == prediction.candidates[0]  # odds equal to the threshold still answer
     assert prediction.answer(-0.1) is None
-    assert prediction.probabilities() == pytest.approx((0.4, 0.4, 0.2))
-    assert prediction.probability() == pytest.approx(0.4)
+    assert Calibration().probabilities(prediction) == pytest.approx((0.4, 0.4, 0.2))
     surer = dataclasses.replace(prediction, null=1000.0)
-    assert surer.probability() == 1.0 and surer.probability(threshold=1e6) == 0.0
+    assert Calibration().probabilities(surer) == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ Only arrays and the examples' contexts are needed: no model, no tokenizer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,7 +31,7 @@ from lamina.data.examples import Example
 from lamina.data.windows import Bools, Longs, Windows
 from lamina.errors import LaminaError
 
-__all__ = ["NO_CANDIDATE_ODDS", "AnswerOptions", "Candidate", "Prediction", "decode", "quote"]
+__all__ = ["NO_CANDIDATE_ODDS", "AnswerOptions", "Candidate", "Prediction", "decode", "decode_piece", "merge", "quote"]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -92,18 +91,6 @@ class Prediction:
         """The best candidate, or None where the null odds are above the threshold."""
         return self.candidates[0] if self.candidates and self.null_odds <= threshold else None
 
-    def probabilities(self) -> tuple[float, ...]:
-        """The softmax over the null score, which comes first, and the candidates' scores in their order."""
-        scores = [self.null, *(candidate.score for candidate in self.candidates)]
-        top = max(scores)
-        weights = [math.exp(score - top) for score in scores]
-        total = sum(weights)
-        return tuple(weight / total for weight in weights)
-
-    def probability(self, threshold: float = 0.0) -> float:
-        """The confidence in what ``answer(threshold)`` gives: in the best candidate, or in "no answer"."""
-        return self.probabilities()[0 if self.answer(threshold) is None else 1]
-
 
 def decode(
     windows: Windows, start: Floats, end: Floats, examples: Sequence[Example], options: AnswerOptions = _DEFAULT
@@ -113,18 +100,43 @@ def decode(
     `start` and `end` hold one logit per token, unpadded, aligned with ``windows.starts``; `examples` are those that the
     windows were made from.
     """
+    seen = np.bincount(windows.example, minlength=len(examples))
+    if len(seen) != len(examples) or not seen.all():
+        raise LaminaError(
+            f"the windows are of {np.count_nonzero(seen)} examples but {len(examples)} were given: "
+            "decode with the examples that the windows were made from"
+        )
+    return list(decode_piece(windows, start, end, examples, options).values())
+
+
+def decode_piece(
+    windows: Windows, start: Floats, end: Floats, examples: Sequence[Example], options: AnswerOptions = _DEFAULT
+) -> dict[int, Prediction]:
+    """The predictions of those examples that have windows here, by their number; `merge` joins those of several pieces."""
     start, end = np.asarray(start, np.float32), np.asarray(end, np.float32)
     _check(windows, start, end, examples)
     null = _null_scores(windows, start, end, len(examples))
     spans = _best_spans(windows, start, end, options)
     columns = (spans.start.tolist(), spans.end.tolist(), spans.score.tolist())
-    bounds = np.searchsorted(windows.example[spans.window], np.arange(len(examples) + 1)).tolist()
-    predictions = []
-    for i, example in enumerate(examples):
-        own = slice(bounds[i], bounds[i + 1])
-        candidates = _distinct(example.context, zip(*(column[own] for column in columns), strict=True), options.n_best)
-        predictions.append(Prediction(example.id, float(null[i]), candidates))
+    here = np.unique(windows.example)
+    owners = windows.example[spans.window]
+    bounds = zip(np.searchsorted(owners, here).tolist(), np.searchsorted(owners, here, side="right").tolist(), strict=True)
+    predictions = {}
+    for i, (first, last) in zip(here.tolist(), bounds, strict=True):
+        own = zip(*(column[first:last] for column in columns), strict=True)
+        candidates = _distinct(examples[i].context, own, options.n_best)
+        predictions[i] = Prediction(examples[i].id, float(null[i]), candidates)
     return predictions
+
+
+def merge(parts: Sequence[Prediction], options: AnswerOptions = _DEFAULT) -> Prediction:
+    """One prediction from those of an example's pieces, as if they had been decoded together."""
+    if len(parts) == 1:
+        return parts[0]
+    best: dict[str, Candidate] = {}
+    for candidate in sorted((c for part in parts for c in part.candidates), key=lambda c: -c.score):
+        best.setdefault(candidate.text, candidate)
+    return Prediction(parts[0].id, min(part.null for part in parts), tuple(best.values())[: options.n_best])
 
 
 class _Spans(NamedTuple):
@@ -255,12 +267,6 @@ def _check(windows: Windows, start: Floats, end: Floats, examples: Sequence[Exam
         if not np.isfinite(logits).all():
             broken = int(tokens - np.isfinite(logits).sum())
             raise LaminaError(f"{broken} of {tokens} {name} logits are not finite: the model that wrote them has diverged")
-    seen = np.bincount(windows.example, minlength=len(examples))
-    if len(seen) != len(examples) or not seen.all():
-        raise LaminaError(
-            f"the windows are of {np.count_nonzero(seen)} examples but {len(examples)} were given: "
-            "decode with the examples that the windows were made from"
-        )
     sizes = np.array([len(example.context) for example in examples], np.int64)
     beyond = windows.offsets[:, 1] > np.repeat(sizes[windows.example], windows.lengths)
     if beyond.any():

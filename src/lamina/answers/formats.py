@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Prediction
 
 
@@ -33,7 +34,7 @@ def nbest_json(predictions: Iterable[Prediction]) -> dict[str, list[dict[str, st
 
 
 def _entries(prediction: Prediction) -> list[dict[str, str | float | int]]:
-    null, *rest = prediction.probabilities()
+    null, *rest = Calibration().probabilities(prediction)
     entries: list[tuple[float, dict[str, str | float | int]]] = [
         (c.score, {"text": c.text, "score": c.score, "probability": p, "start": c.start, "end": c.end})
         for c, p in zip(prediction.candidates, rest, strict=True)

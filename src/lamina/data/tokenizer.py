@@ -7,9 +7,10 @@ special tokens and type ids differ between families (they are read off an encode
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,7 +25,12 @@ from lamina.errors import LaminaError
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
+NO_WORD = -1
+BLOCK = 1 << 19  # characters of a text that are tokenised at once
+AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once: the library needs hundreds of bytes a token
 KNOWN_SCRIPT = 1000  # entries: MiniLM has 488 of Chinese, which is some letters, and no other script but its own has more
+
+_BOUNDARY = re.compile(r"(?<=\S) (?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class Tokens:
     starts: Longs  # [texts + 1]
     ids: Ints  # [tokens]
     offsets: Ints  # [tokens, 2] characters of the text
+    words: Ints | None = None  # [tokens] which word of all texts a token is of, NO_WORD for none; made where asked for
 
     def text(self, index: int) -> slice:
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
@@ -68,19 +75,46 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self.layout = self._probe()
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        self.pad = next((i for t in ("[PAD]", "<pad>") if (i := self._tokenizer.token_to_id(t)) is not None), 0)
-        self.unknown = next((i for t in ("[UNK]", "<unk>") if (i := self._tokenizer.token_to_id(t)) is not None), -1)
+        self.pad = next((i for t in ("[PAD]", "<pad>") if (i := self.id_of(t)) is not None), 0)
+        self.unknown = next((i for t in ("[UNK]", "<unk>") if (i := self.id_of(t)) is not None), -1)
 
-    def encode(self, texts: Sequence[str]) -> Tokens:
-        """Tokenises all texts on all cores, without special tokens."""
-        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        starts = np.zeros(len(encodings) + 1, np.int64)
-        np.cumsum([len(encoding) for encoding in encodings], out=starts[1:])
-        total = int(starts[-1])
-        ids = np.fromiter(chain.from_iterable(e.ids for e in encodings), np.int32, count=total)
-        flat = chain.from_iterable(chain.from_iterable(e.offsets for e in encodings))
+    def id_of(self, token: str) -> int | None:
+        found: int | None = self._tokenizer.token_to_id(token)
+        return found
+
+    def encode(self, texts: Sequence[str], *, words: bool = False) -> Tokens:
+        """Tokenises all texts on all cores, without special tokens; `words` also notes which tokens are of one word.
+
+        Long texts are cut into blocks before a single space, where no tokenizer of these families looks across, so that
+        memory stays bounded; the result is that of the whole text.
+        """
+        blocks = [(number, *block) for number, text in enumerate(texts) for block in _blocks(text)]
+        parts = [self._encode(texts, some, words=words) for some in _grouped(blocks)]
+        counts, ids, offsets, word = (np.concatenate([part[i] for part in parts]) for i in range(4))
+        starts = np.zeros(len(texts) + 1, np.int64)
+        np.add.at(starts, np.array([number + 1 for number, _, _ in blocks], np.int64), counts)
+        if words:  # each block numbers its words from 0
+            known = word != NO_WORD
+            last = np.maximum.reduceat(np.append(word, 0), np.minimum(np.cumsum(counts) - counts, len(word)))
+            used = np.where(counts > 0, last + 1, 0)
+            before = np.cumsum(used) - used
+            word = np.where(known, word + np.repeat(before, counts), NO_WORD).astype(np.int32)
+        return Tokens(np.cumsum(starts), ids, offsets, word if words else None)
+
+    def _encode(
+        self, texts: Sequence[str], blocks: Sequence[tuple[int, int, int]], *, words: bool
+    ) -> tuple[Longs, Ints, Ints, Ints]:
+        """Of some blocks (text, first and last character): how many tokens each has, and these tokens' ids, offsets, words."""
+        found = self._tokenizer.encode_batch([texts[text][a:b] for text, a, b in blocks], add_special_tokens=False)
+        counts = np.array([len(encoding) for encoding in found], np.int64)
+        total = int(counts.sum())
+        ids = np.fromiter(chain.from_iterable(e.ids for e in found), np.int32, count=total)
+        flat = chain.from_iterable(chain.from_iterable(e.offsets for e in found))
         offsets = np.fromiter(flat, np.int32, count=2 * total).reshape(total, 2)
-        return Tokens(starts, ids, offsets)
+        offsets += np.repeat(np.array([a for _, a, _ in blocks], np.int32), counts)[:, None]
+        numbers = chain.from_iterable(e.word_ids for e in found) if words else ()
+        word = np.fromiter((NO_WORD if n is None else n for n in numbers), np.int32, count=total if words else 0)
+        return counts, ids, offsets, word
 
     @cached_property
     def scripts(self) -> frozenset[str]:
@@ -109,6 +143,34 @@ class Tokenizer:
         before, _, between, _, after = (tuple(pair.ids[i] for i in part) for part in parts)
         assert len(types) == 5
         return Layout(before, between, after, types)
+
+
+def _blocks(text: str, size: int = 0) -> Iterator[tuple[int, int]]:
+    """First and last character of the blocks of a text: each about `size` long, cut before a space between two words.
+
+    >>> list(_blocks("ab cd  ef gh", size=5)), list(_blocks(""))
+    ([(0, 9), (9, 12)], [(0, 0)])
+    """
+    size = size or BLOCK
+    start = 0
+    while len(text) - start > size:
+        cut = _BOUNDARY.search(text, start + size - 1)
+        if cut is None:
+            break
+        yield start, cut.start()
+        start = cut.start()
+    yield start, len(text)
+
+
+def _grouped(blocks: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[int, int, int]]]:
+    """Runs of blocks of at most AT_ONCE characters, or of one block; one empty run where there are none."""
+    first, size = 0, 0
+    for index, (_, start, stop) in enumerate(blocks):
+        if index > first and size + stop - start > AT_ONCE:
+            yield blocks[first:index]
+            first, size = index, 0
+        size += stop - start
+    yield blocks[first:]
 
 
 def script(letter: str) -> str:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.examples import Example
-from lamina.data.tokenizer import Layout, Tokenizer, Tokens, script
-from lamina.errors import LaminaWarning
+from lamina.data.tokenizer import NO_WORD, Layout, Tokenizer, Tokens, script
+from lamina.errors import LaminaError, LaminaWarning
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -28,6 +28,7 @@ Bools = npt.NDArray[np.bool_]
 LOST = -1  # gold of an answer that no token covers: such windows are not trained on
 FOREIGN_SHARE = 1 / 3  # of unknown or single-letter tokens, above which a text is taken to be outside the vocabulary
 MAX_SPECIALS = 4  # <s> A </s></s> B </s>
+PIECE = 1 << 16  # tokens of windows that are made at once where memory must stay bounded
 
 
 class WindowOptions(BaseModel):
@@ -39,17 +40,17 @@ class WindowOptions(BaseModel):
     length: int = Field(default=384, ge=16)
     step: int | None = Field(default=None, ge=1)
     overlap: int | None = Field(default=None, ge=0)
-    query: int = Field(default=64, ge=1)
+    query: int | None = Field(default=64, ge=1)  # tokens that a question is cut to; None: it is never cut
 
     @model_validator(mode="after")
     def _fits(self) -> WindowOptions:
-        room = self.length - self.query - MAX_SPECIALS
+        room = self.length - (self.query or 1) - MAX_SPECIALS
         if self.step is not None and self.overlap is not None:
             raise ValueError("window.step and window.overlap are two ways to say the same: give one of them")
         if room < 1 or (self.step or 1) > room or (self.overlap or 0) >= room:
             raise ValueError(
-                f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query}, too few for "
-                f"step = {self.step}, overlap = {self.overlap}: raise window.length or lower the others"
+                f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query or 1}, too few "
+                f"for step = {self.step}, overlap = {self.overlap}: raise window.length or lower the others"
             )
         return self
 
@@ -77,7 +78,8 @@ class Windows:
     example: Ints  # [W] index into the examples
     gold: Ints  # [W, 2] first and last token of the answer, counted from the window's start; (LOST, LOST) if no token covers it
     pad: int  # token id to pad with
-    fingerprint: str  # of the examples, the tokenizer and the window settings
+    words: Ints | None = None  # [tokens] which word of the context a token is of, NO_WORD outside it; made where asked for
+    fingerprint: str = ""  # of the examples, the tokenizer and the window settings
 
     def __len__(self) -> int:
         return len(self.example)
@@ -88,54 +90,151 @@ class Windows:
 
 
 def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Windows:
-    """Cuts all examples into windows."""
-    texts, text_of = _unique([example.context for example in examples])
-    contexts = tokenizer.encode(texts)
-    queries = tokenizer.encode([example.question.lstrip() for example in examples])
-    _warn_if_foreign(texts, contexts, tokenizer)
+    """Cuts all examples into windows, with their answers."""
+    cutting = cut_examples(examples, tokenizer, options)
+    fingerprint = _fingerprint(examples, tokenizer, options)
+    return replace(cutting.windows(), gold=cutting.gold(examples), fingerprint=fingerprint)
 
-    layout = tokenizer.layout
-    query_length = np.minimum(np.diff(queries.starts), options.query)  # [E]
-    context_length = np.diff(contexts.starts)[text_of]  # [E]
-    room = options.length - layout.specials - query_length  # [E]
-    stride = options.stride(room)  # [E]
-    count = 1 + np.maximum(0, -(-(context_length - room) // stride))  # [E] windows of each example
 
-    example = np.repeat(np.arange(len(examples)), count)  # [W]
-    nth = np.arange(len(example)) - np.repeat(np.cumsum(count) - count, count)  # [W]
-    first = nth * stride[example]  # [W] first context token that the window sees
-    seen = np.minimum(room[example], context_length[example] - first)  # [W] context tokens in the window
+def cut_examples(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Cutting:
+    """The windows of examples whose answers do not matter, to be made piece by piece."""
+    questions = [example.question.lstrip() for example in examples]
+    return Cutting(questions, [example.context for example in examples], tokenizer, options)
 
-    shape = _Shape(layout, query_length[example], seen)
-    starts = np.concatenate([[0], np.cumsum(shape.lengths)])
-    window = np.repeat(np.arange(len(example)), shape.lengths)  # [tokens]
-    position = np.arange(starts[-1]) - starts[window]  # [tokens]
-    part = shape.part(window, position)
-    in_query, in_context = part == 1, part == 3
-    query_token = queries.starts[example[window[in_query]]] + position[in_query] - len(layout.before)
-    context_position = first[window[in_context]] + position[in_context] - shape.context_at[window[in_context]]
-    context_token = contexts.starts[text_of[example[window[in_context]]]] + context_position
 
-    ids = shape.special_ids(window, position, part)
-    ids[in_query] = queries.ids[query_token]
-    ids[in_context] = contexts.ids[context_token]
-    offsets = np.zeros((len(ids), 2), np.int32)
-    offsets[in_context] = contexts.offsets[context_token]
-    max_context = np.zeros(len(ids), np.bool_)
-    max_context[in_context] = _max_context(window[in_context], context_position, example, first, seen, count)
+class Cutting:
+    """Pairs of a question and a text, tokenised, and where their windows begin.
 
-    return Windows(
-        starts=starts,
-        ids=ids,
-        type_ids=np.array(layout.types, np.int32)[part],
-        context=in_context,
-        offsets=offsets,
-        max_context=max_context,
-        example=example.astype(np.int32),
-        gold=_gold(examples, contexts, text_of, example, first, seen, shape.context_at),
-        pad=tokenizer.pad,
-        fingerprint=_fingerprint(examples, tokenizer, options),
-    )
+    The windows themselves are made on demand, all at once or in pieces: those of a whole library would not fit in memory.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[str],
+        texts: Sequence[str],
+        tokenizer: Tokenizer,
+        options: WindowOptions,
+        *,
+        words: bool = False,  # note which tokens are of one word
+    ) -> None:
+        unique, self._text_of = _unique(texts)
+        self._contexts = tokenizer.encode(unique, words=words)
+        self._queries = tokenizer.encode(questions)
+        _warn_if_foreign(unique, self._contexts, tokenizer)
+        self._layout, self._pad = tokenizer.layout, tokenizer.pad
+
+        query_length = np.diff(self._queries.starts)  # [E]
+        if options.query is not None:
+            query_length = np.minimum(query_length, options.query)
+        context_length = np.diff(self._contexts.starts)[self._text_of]  # [E]
+        room = options.length - self._layout.specials - query_length  # [E]
+        stride = options.stride(room)  # [E]
+        if len(tight := np.flatnonzero((room < 1) | (stride < 1))):
+            raise LaminaError(
+                f"question {tight[0] + 1} has {query_length[tight[0]]} tokens, which leaves no room for the text in a window "
+                f"of {options.length}: shorten it, lengthen the window or shorten the overlap"
+            )
+        self._count = 1 + np.maximum(0, -(-(context_length - room) // stride))  # [E] windows of each pair
+        self._reach = int((-(-room // stride)).max(initial=1))  # windows further apart than this share no token
+
+        self._example = np.repeat(np.arange(len(questions)), self._count)  # [W]
+        nth = np.arange(len(self._example)) - np.repeat(np.cumsum(self._count) - self._count, self._count)  # [W]
+        self._first = nth * stride[self._example]  # [W] first context token that the window sees
+        self._seen = np.minimum(room[self._example], context_length[self._example] - self._first)  # [W] context tokens in it
+        self._query_length = query_length[self._example]  # [W]
+
+    def __len__(self) -> int:
+        """How many windows there are."""
+        return len(self._example)
+
+    def pieces(self, tokens: int = PIECE) -> Iterator[Windows]:
+        """All windows in order, in pieces of at least one window and about `tokens` tokens."""
+        total = np.cumsum(self._query_length + self._seen + self._layout.specials)
+        start = 0
+        while start < len(self):
+            before = total[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(total, before + tokens, side="right")))
+            yield self.windows(start, stop)
+            start = stop
+
+    def windows(self, start: int = 0, stop: int | None = None) -> Windows:
+        """Windows `start` to `stop`, all labelled null."""
+        stop = len(self) if stop is None else stop
+        example, first, layout = self._example[start:stop], self._first[start:stop], self._layout
+        shape = self._shape(start, stop)
+        starts = np.concatenate([[0], np.cumsum(shape.lengths)])
+        window = np.repeat(np.arange(len(example)), shape.lengths)  # [tokens]
+        position = np.arange(starts[-1]) - starts[window]  # [tokens]
+        part = shape.part(window, position)
+        in_query, in_context = part == 1, part == 3
+        query_token = self._queries.starts[example[window[in_query]]] + position[in_query] - len(layout.before)
+        context_position = first[window[in_context]] + position[in_context] - shape.context_at[window[in_context]]
+        context_token = self._contexts.starts[self._text_of[example[window[in_context]]]] + context_position
+
+        ids = shape.special_ids(window, position, part)
+        ids[in_query] = self._queries.ids[query_token]
+        ids[in_context] = self._contexts.ids[context_token]
+        offsets = np.zeros((len(ids), 2), np.int32)
+        offsets[in_context] = self._contexts.offsets[context_token]
+        max_context = np.zeros(len(ids), np.bool_)
+        max_context[in_context] = self._max_context(start, stop)
+        words = None
+        if self._contexts.words is not None:
+            words = np.full(len(ids), NO_WORD, np.int32)
+            words[in_context] = self._contexts.words[context_token]
+
+        return Windows(
+            starts=starts,
+            ids=ids,
+            type_ids=np.array(layout.types, np.int32)[part],
+            context=in_context,
+            offsets=offsets,
+            max_context=max_context,
+            example=example.astype(np.int32),
+            gold=np.zeros((len(example), 2), np.int32),
+            pad=self._pad,
+            words=words,
+        )
+
+    def gold(self, examples: Sequence[Example]) -> Ints:
+        """[W, 2] the first reference answer in each window's tokens."""
+        span = np.zeros((len(examples), 2), np.int64)  # [E, 2] in tokens of the context
+        answerable = np.zeros(len(examples), np.bool_)
+        for index, item in enumerate(examples):
+            if item.answers:
+                answer = item.answers[0]
+                answerable[index] = True
+                offsets = self._contexts.offsets[self._contexts.text(int(self._text_of[index]))]
+                span[index] = tokens_of(offsets, answer.start, answer.start + len(answer.text))
+        lost = answerable & (span[:, 0] > span[:, 1])
+        example, first = self._example, self._first
+        inside = answerable[example] & (span[example, 0] >= first) & (span[example, 1] < first + self._seen)
+        context_at = self._shape(0, len(self)).context_at
+        gold = np.where(inside[:, None], span[example] - first[:, None] + context_at[:, None], 0)
+        gold[lost[example]] = LOST
+        return gold.astype(np.int32)
+
+    def _shape(self, start: int, stop: int) -> _Shape:
+        return _Shape(self._layout, self._query_length[start:stop], self._seen[start:stop])
+
+    def _max_context(self, start: int, stop: int) -> Bools:
+        """For the context tokens of some windows, in order: does this window see the token with the most text around it
+        (the earlier one on a tie)? Neighbours outside the range compete as well."""
+        low, high = max(0, start - self._reach), min(len(self), stop + self._reach)
+        window = np.repeat(np.arange(low, high), self._seen[low:high])
+        began = np.cumsum(self._seen[low:high]) - self._seen[low:high]
+        left = np.arange(len(window)) - began[window - low]
+        position = self._first[window] + left
+        answer = np.ones(len(window), np.bool_)
+        contested = np.flatnonzero(self._count[self._example[window]] > 1)
+        if len(contested):
+            rival, place, before = window[contested], position[contested], left[contested]
+            score = np.minimum(before, self._seen[rival] - 1 - before) + 0.01 * self._seen[rival]
+            order = np.lexsort((rival, -score, place, self._example[rival]))
+            same_token = (np.diff(self._example[rival][order]) == 0) & (np.diff(place[order]) == 0)
+            answer[contested[order[1:][same_token]]] = False
+        kept: Bools = answer[(window >= start) & (window < stop)]
+        return kept
 
 
 class _Shape:
@@ -172,47 +271,6 @@ def _unique(texts: Sequence[str]) -> tuple[list[str], Longs]:
     index: dict[str, int] = {}
     where = np.fromiter((index.setdefault(text, len(index)) for text in texts), np.int64, count=len(texts))
     return list(index), where
-
-
-def _max_context(window: Longs, position: Longs, example: Longs, first: Longs, seen: Longs, count: Longs) -> Bools:
-    """For context tokens only: does this window see the token with the most text around it (the earlier one on a tie)?"""
-    answer = np.ones(len(window), np.bool_)
-    contested = np.flatnonzero(count[example[window]] > 1)
-    if not len(contested):
-        return answer
-    window, position = window[contested], position[contested]
-    left = position - first[window]
-    right = first[window] + seen[window] - 1 - position
-    score = np.minimum(left, right) + 0.01 * seen[window]
-    order = np.lexsort((window, -score, position, example[window]))
-    same_token = (np.diff(example[window][order]) == 0) & (np.diff(position[order]) == 0)
-    answer[contested[order[1:][same_token]]] = False
-    return answer
-
-
-def _gold(
-    examples: Sequence[Example],
-    contexts: Tokens,
-    text_of: Longs,
-    example: Longs,
-    first: Longs,
-    seen: Longs,
-    context_at: Longs,
-) -> Ints:
-    """[W, 2] the first reference answer in each window's tokens."""
-    span = np.zeros((len(examples), 2), np.int64)  # [E, 2] in tokens of the context
-    answerable = np.zeros(len(examples), np.bool_)
-    for index, item in enumerate(examples):
-        if item.answers:
-            answer = item.answers[0]
-            answerable[index] = True
-            offsets = contexts.offsets[contexts.text(int(text_of[index]))]
-            span[index] = tokens_of(offsets, answer.start, answer.start + len(answer.text))
-    lost = answerable & (span[:, 0] > span[:, 1])
-    inside = answerable[example] & (span[example, 0] >= first) & (span[example, 1] < first + seen)
-    gold = np.where(inside[:, None], span[example] - first[:, None] + context_at[:, None], 0)
-    gold[lost[example]] = LOST
-    return gold.astype(np.int32)
 
 
 def tokens_of(offsets: Ints, start: int, end: int) -> tuple[int, int]:

@@ -213,6 +213,46 @@ def parse_distilbert(values: Mapping[str, Any]) -> EncoderConfig:
     )
 
 
+def unparse(config: EncoderConfig) -> dict[str, Any]:
+    """EncoderConfig -> the config.json of the family's question-answering model; `parse` reads it back."""
+    names = {"bert": "Bert", "electra": "Electra", "albert": "Albert", "roberta": "Roberta", "distilbert": "DistilBert"}
+    shared: dict[str, Any] = {
+        "architectures": [f"{names[config.family]}ForQuestionAnswering"],
+        "model_type": config.family,
+        "vocab_size": config.vocab,
+        "max_position_embeddings": config.positions,
+        "pad_token_id": config.pad_id,
+        "initializer_range": 0.02,
+    }
+    if config.family == "distilbert":
+        return shared | {
+            "n_layers": config.layers,
+            "dim": config.hidden,
+            "n_heads": config.heads,
+            "hidden_dim": config.intermediate,
+            "activation": config.activation,
+            "dropout": config.dropout,
+            "attention_dropout": config.attention_dropout,
+            "qa_dropout": config.dropout,
+            "sinusoidal_pos_embds": False,
+        }
+    embedding = {"embedding_size": config.embedding} if config.family in ("electra", "albert") else {}
+    groups = {"num_hidden_groups": 1, "inner_group_num": 1} if config.shared else {}
+    return shared | {
+        "num_hidden_layers": config.layers,
+        "hidden_size": config.hidden,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.intermediate,
+        "type_vocab_size": config.types,
+        "layer_norm_eps": config.eps,
+        "hidden_act": config.activation,
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        **embedding,
+        **groups,
+    }
+
+
 def padding(values: Mapping[str, Any], *, default: int) -> int:
     """The id of the padding token; files write null where they mean the default."""
     pad_id = values.get("pad_token_id")

@@ -1,0 +1,94 @@
+"""Confidence that means something: of the answers given with 0.8, about 80 in 100 should be right.
+
+A model's scores rank answers well, but their softmax is mostly too sure of itself. Two numbers, fitted on questions that
+were held out from training, mend that: ``softmax([null + bias, candidates] / temperature)`` (temperature scaling after
+Guo et al. 2017, with the bias of Platt's method for "no answer").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.answers.decode import Prediction
+
+Doubles = npt.NDArray[np.float64]
+
+ROUNDS = 6
+GRID = 9  # values of each of the two numbers that a round tries
+FEWEST = 20  # questions: with fewer, the fit would follow chance
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The default changes nothing: the plain softmax of the scores."""
+
+    temperature: float = 1.0
+    bias: float = 0.0
+
+    def probabilities(self, prediction: Prediction) -> tuple[float, ...]:
+        """Of "no answer", which comes first, and of the candidates in their order.
+
+        >>> from lamina.answers.decode import Candidate
+        >>> prediction = Prediction("q", null=0.0, candidates=(Candidate("Paris", 0, 5, 2.0),))
+        >>> [round(p, 2) for p in Calibration().probabilities(prediction)]
+        [0.12, 0.88]
+        >>> [round(p, 2) for p in Calibration(temperature=2.0, bias=2.0).probabilities(prediction)]
+        [0.5, 0.5]
+        """
+        scores = np.array([prediction.null, *(c.score for c in prediction.candidates)])
+        return tuple(_softmax(scores, self.temperature, self.bias).tolist())
+
+
+def fit_calibration(predictions: Sequence[Prediction], unanswerable: Sequence[bool], right: Sequence[bool]) -> Calibration:
+    """The calibration under which two events are likeliest: that a question is unanswerable, and that its best
+    candidate is `right`. Each is judged by the logarithm of the probability that was given to what came true."""
+    if len(predictions) < FEWEST:
+        return Calibration()
+    width = max(len(p.candidates) for p in predictions) + 1
+    scores = np.full((len(predictions), max(2, width)), -np.inf)  # [N, 1 + candidates]
+    for row, prediction in zip(scores, predictions, strict=True):
+        row[: len(prediction.candidates) + 1] = [prediction.null, *(c.score for c in prediction.candidates)]
+    events = np.stack([np.asarray(unanswerable, bool), np.asarray(right, bool)], 1)  # [N, 2]
+
+    def loss(log_temperature: float, bias: float) -> float:
+        p = np.clip(_softmax(scores, np.exp(log_temperature), bias)[:, :2], 1e-9, 1 - 1e-9)
+        return float(-np.log(np.where(events, p, 1 - p)).mean())
+
+    centre, reach = (0.7, 0.0), (2.1, 12.0)  # temperatures from 1/4 to 16
+    for _ in range(ROUNDS):  # ever finer grids around the best point so far
+        axes = [np.linspace(c - r, c + r, GRID) for c, r in zip(centre, reach, strict=True)]
+        centre = min(((float(t), float(b)) for t in axes[0] for b in axes[1]), key=lambda point: loss(*point))
+        reach = (reach[0] / (GRID // 2), reach[1] / (GRID // 2))
+    return Calibration(float(np.exp(centre[0])), centre[1])
+
+
+def calibration_error(confidence: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
+    """How far confidence and the share of right answers lie apart, weighed by how often each confidence occurs.
+
+    >>> round(calibration_error([0.9] * 10, [True] * 7 + [False] * 3), 2)
+    0.2
+    """
+    return sum(share * abs(mean - hits) for mean, hits, share in reliability(confidence, right, bins))
+
+
+def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = 10) -> list[tuple[float, float, float]]:
+    """For each bin of confidences that occurs: the mean confidence, the share that was right, and how often it occurs."""
+    values, hits = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
+    number = np.minimum((values * bins).astype(int), bins - 1)
+    return [
+        (float(values[number == n].mean()), float(hits[number == n].mean()), float((number == n).mean()))
+        for n in np.unique(number)
+    ]
+
+
+def _softmax(scores: Doubles, temperature: float, bias: float) -> Doubles:
+    """Over the last axis, whose first entry is the null score."""
+    shifted = scores / temperature
+    shifted[..., 0] += bias / temperature
+    weights = np.exp(shifted - shifted.max(-1, keepdims=True))
+    result: Doubles = weights / weights.sum(-1, keepdims=True)
+    return result

@@ -1,0 +1,73 @@
+"""A trained model in the format of `transformers`, so that what Lamina trains is usable everywhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from lamina.data.tokenizer import Tokenizer
+from lamina.encoder.families import checkpoint_name, unparse
+from lamina.errors import LaminaError
+from lamina.files import make_folder, replacing, write_json
+from lamina.heads import SpanHead
+from lamina.mixers import LastLayer
+from lamina.model import Model, Task
+from lamina.reader import Reader
+
+SPECIAL = {  # what transformers calls the special tokens, and what vocabularies call them
+    "cls_token": ("[CLS]", "<s>"),
+    "sep_token": ("[SEP]", "</s>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+    "mask_token": ("[MASK]", "<mask>"),
+}
+
+
+def export(reader: Reader, out: Path) -> None:
+    """Writes a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load."""
+    head = exportable_head(reader.model)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LaminaError(f"{out}: is there already: export into a new folder")
+    make_folder(out)
+    config = reader.model.encoder.config
+    weights = {
+        f"{config.family}.{checkpoint_name(config.family, name)}": weight
+        for name, weight in reader.model.encoder.state_dict().items()
+        if not name.startswith("pooler.")  # the question-answering models have none
+    }
+    weights |= {f"qa_outputs.{name}": weight for name, weight in head.state_dict().items()}
+    with replacing(out / "model.safetensors") as temporary:
+        save_file({name: w.detach().cpu().contiguous() for name, w in weights.items()}, temporary, metadata={"format": "pt"})
+    write_json(out / "config.json", unparse(config))
+    shutil.copyfile(reader.tokenizer.path, out / "tokenizer.json")
+    write_json(out / "tokenizer_config.json", tokenizer_config(reader.tokenizer, config.max_length, types=config.types > 1))
+
+
+def exportable_head(model: Model) -> SpanHead:
+    """The span head of a model that transformers has a class for; others are refused with the reason."""
+    if set(model.tasks) != {"main"}:
+        raise LaminaError(f"this model has the tasks {', '.join(model.tasks)}: only one for questions can be exported")
+    task = model.tasks["main"]
+    assert isinstance(task, Task)
+    if not isinstance(task.mixer, LastLayer):
+        raise LaminaError(
+            f"this model mixes its layers ({type(task.mixer).__name__}), which transformers has no class for: "
+            "only the last-layer mixer can be exported"
+        )
+    if not isinstance(task.head, SpanHead):
+        raise LaminaError(f"this model's head ({type(task.head).__name__}) is not a plain span head, so it cannot be exported")
+    return task.head
+
+
+def tokenizer_config(tokenizer: Tokenizer, length: int, *, types: bool) -> dict[str, object]:
+    names = {role: name for role, spellings in SPECIAL.items() for name in spellings if tokenizer.id_of(name) is not None}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"] if types else ["input_ids", "attention_mask"]
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": length,
+        "padding_side": "right",
+        "model_input_names": inputs,
+        **names,
+    }

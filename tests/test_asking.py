@@ -1,0 +1,179 @@
+"""`lamina ask`: what it prints, in a pipe and in a conversation."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import lamina as library
+from lamina.asking import HELP, Conversation, converse, reply_json, reply_text
+from lamina.documents import Document
+from lamina.reader import Quote, Reply
+from tests.command import lamina
+from tests.golden import TRAINED, cases
+
+LAMINA = Path(sys.executable).with_name("lamina")
+STORY = "It rained.\nThe mill was built\nby Ada Thorn. It stood."
+PLACE = STORY.index("Ada")
+DOCUMENTS = [Document("a.txt", "Nothing."), Document("b.txt", STORY)]
+REPLY = Reply("Who?", "Ada Thorn", 0.912, 1, PLACE, PLACE + 9, 0.05, (Quote("Ada", 0.03, 1, PLACE, PLACE + 3),))
+
+
+@pytest.fixture
+def model() -> Path:
+    return TRAINED
+
+
+def test_a_reply_shows_the_answer_in_its_sentence() -> None:
+    assert reply_text(REPLY, DOCUMENTS).splitlines() == [
+        "Q: Who?",
+        "A: Ada Thorn (b.txt, line 3, characters 33-42, confidence 0.91)",
+        "   The mill was built by [Ada Thorn].",
+        "   or Ada (b.txt, line 3, characters 33-36, confidence 0.03)",
+    ]
+    silent = Reply("Who?", None, 0.8, no_answer=0.8, others=REPLY.others)
+    assert reply_text(silent, DOCUMENTS).splitlines() == [
+        "Q: Who?",
+        "A: no answer in the text (confidence 0.80)",
+        "   perhaps Ada (b.txt, line 3, characters 33-36, confidence 0.03)",
+    ]
+
+
+def test_a_reply_as_json() -> None:
+    found = reply_json(REPLY, DOCUMENTS)
+    assert found == {
+        "question": "Who?",
+        "answer": "Ada Thorn",
+        "confidence": 0.912,
+        "no_answer": 0.05,
+        "context": "b.txt",
+        "place": "line 3",
+        "start": PLACE,
+        "end": PLACE + 9,
+        "sentence": "The mill was built\nby Ada Thorn.",
+        "others": [
+            {
+                "answer": "Ada",
+                "confidence": 0.03,
+                "context": "b.txt",
+                "place": "line 3",
+                "start": PLACE,
+                "end": PLACE + 3,
+                "sentence": "The mill was built\nby Ada Thorn.",
+            }
+        ],
+    }
+    assert reply_json(Reply("Who?", None, 0.8), DOCUMENTS).keys() == found.keys()
+
+
+def test_texts_from_everywhere(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mill.html").write_text(f"<p>{cases.MILL}</p>")
+    ask = ("ask", "--model", model, "--threshold", "1e6", "--json", "Who built it?", "When?")
+    for given in (("--context", tmp_path / "mill.html"), ("--text", cases.MILL)):
+        first, second = json.loads(lamina(*ask, *given).out)
+        assert cases.MILL[first["start"] : first["end"]] == first["answer"]
+        assert second["question"] == "When?"
+    piped = json.loads(lamina(*ask, stdin=cases.MILL.encode()).out)
+    assert piped[0]["context"] == "standard input" and piped[0]["answer"] == first["answer"]
+    both = json.loads(lamina(*ask, "--top-k", 3, "--text", "It rained.", "--text", cases.MILL).out)
+    assert len(both[0]["others"]) == 2 and {both[0]["context"]} <= {"text 1", "text 2"}
+
+
+def test_questions_from_a_pipe_are_answered_line_by_line(model: Path) -> None:
+    run: list[str | Path] = [LAMINA, "ask", "--model", model, "--text", cases.MILL, "--jsonl", "--threads", "1"]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, err = process.communicate("Who built it?\n\nWhen?\n")
+    assert process.returncode == 0 and err == ""
+    assert [json.loads(line)["question"] for line in out.splitlines()] == ["Who built it?", "When?"]
+
+
+def test_a_pipe_that_closes_early_is_no_error(model: Path) -> None:
+    questions = "".join(f"Who is number {n}?\n" for n in range(4000))
+    run = f'"{LAMINA}" ask --model "{model}" --text "Ada is number one." --json --threads 1 | head -c 10 > /dev/null'
+    run += "; exit ${PIPESTATUS[0]}"
+    done = subprocess.run(["bash", "-c", run], input=questions, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Who?"], "is empty"),  # standard input is the text, and there is none
+        (["--context", "-"], "cannot be both"),
+        ([], "no text to answer from"),
+        (["--text", " ", "Who?"], "the context is empty"),
+        (["--text", "x", "--top-k", "0", "Who?"], "top-k"),
+    ],
+)
+def test_mistakes(model: Path, arguments: list[str], message: str) -> None:
+    result = lamina("ask", "--model", model, *arguments)
+    assert result.code == 2 and message in result.err and result.out == ""
+
+
+def test_a_conversation(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mill.txt").write_text(cases.MILL)
+    (tmp_path / "ada.txt").write_text("Ada was born in 1790.")
+    lines = iter(
+        [
+            "Who built it?",
+            ":why",
+            f":context {tmp_path / 'mill.txt'}",
+            "Who built it?",
+            ":why",
+            f":add {tmp_path / 'ada.txt'}",
+            ":context",
+            ":context nowhere.txt",
+            "",
+            ":what",
+            ":quit",
+            "never read",
+        ]
+    )
+    said: list[str] = []
+    conversation = Conversation(library.load(model, device="cpu"), [], threshold=1e6, top_k=1)
+    converse(conversation, lambda: next(lines), said.append)
+    assert "name one with :context FILE" in said[0]
+    assert said[1] == "nothing has been asked yet"
+    assert said[2] == f"{tmp_path / 'mill.txt'}: {len(cases.MILL)} characters"
+    assert said[3].startswith("Q: Who built it?\nA: ") and "mill.txt, line 1" in said[3]
+    assert said[4].startswith("no answer: confidence") and len(said[4].splitlines()) == 1 + 2 * 5
+    assert said[5].count("\n") == 1 and said[6] == said[5]
+    assert said[7] == "nowhere.txt: no such file"
+    assert said[8] == HELP and len(said) == 9
+    assert next(lines) == "never read"
+
+
+def test_a_terminal_gets_a_prompt(model: Path, tmp_path: Path) -> None:
+    """A real process on a real terminal: a question, its runners-up, Ctrl-D; the history is kept."""
+    ours, theirs = pty.openpty()
+    run: list[str | Path] = [LAMINA, "ask", "--model", model, "--text", cases.MILL, "--threshold", "1e6", "--threads", "1"]
+    environment = os.environ | {"LAMINA_CACHE": str(tmp_path), "TERM": "dumb"}
+    with subprocess.Popen(run, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True) as process:
+        os.close(theirs)
+        seen = read_until(ours, "? ")
+        assert "Ask away" in seen
+        os.write(ours, b"Who built it?\n")
+        assert "A: " in read_until(ours, "\n? ")
+        os.write(ours, b":why\n")
+        assert "no answer: confidence" in read_until(ours, "\n? ")
+        os.write(ours, b"\x04")
+        assert process.wait(timeout=60) == 0
+    os.close(ours)
+    assert (tmp_path / "history").read_text().splitlines() == ["Who built it?", ":why"]
+
+
+def read_until(terminal: int, end: str, seconds: float = 120) -> str:
+    seen, stop = "", time.monotonic() + seconds
+    while not seen.replace("\r", "").endswith(end):
+        assert time.monotonic() < stop, seen
+        if select.select([terminal], [], [], 1)[0]:
+            seen += os.read(terminal, 4096).decode()
+    return seen.replace("\r", "")

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import lamina
+from lamina.data.windows import WindowOptions, make_windows
+from lamina.encoder.families import parse, unparse
+from lamina.errors import LaminaError
+from lamina.export import export, exportable_head
+from lamina.inference import span_logits
+from tests import tiny
+from tests.golden import checkpoints
+
+
+@pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
+@pytest.mark.parametrize("name", checkpoints.names())
+def test_transformers_loads_it_with_equal_logits(name: str, tmp_path: Path) -> None:
+    reader = lamina.load(checkpoints.write(name, tmp_path / "from"), device="cpu")
+    export(reader, tmp_path / "to")
+    model, notes = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "to", output_loading_info=True)
+    assert not notes["missing_keys"] and not notes["unexpected_keys"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "to")
+    question, context = "Who built the mill?", "Ada Thorn built the old mill in 1823."
+    inputs = tokenizer(question, context, return_tensors="pt")
+    with torch.no_grad():
+        theirs = model.eval()(**inputs)
+    windows = make_windows([tiny.example(context, question=question)], reader.tokenizer, WindowOptions())
+    assert inputs["input_ids"][0].tolist() == windows.ids.tolist()
+    ours = span_logits(reader.model, windows)
+    np.testing.assert_allclose(ours.start, theirs.start_logits[0].numpy(), atol=1e-5 * np.abs(ours.start).max())
+    np.testing.assert_allclose(ours.end, theirs.end_logits[0].numpy(), atol=1e-5 * np.abs(ours.end).max())
+    again = span_logits(lamina.load(tmp_path / "to", device="cpu").model, windows)
+    np.testing.assert_array_equal(again.start, ours.start)
+
+
+@pytest.mark.parametrize("name", checkpoints.names())
+def test_a_config_survives_the_way_out_and_back(name: str, tmp_path: Path) -> None:
+    config = lamina.load(checkpoints.write(name, tmp_path), device="cpu").model.encoder.config
+    assert parse(unparse(config), where="") == config if config.pooler else parse(unparse(config), where="").hidden == 32
+    written = json.loads(json.dumps(unparse(config)))
+    assert written["architectures"][0].endswith("ForQuestionAnswering")
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    reader = lamina.load(checkpoints.write("bert-cased", tmp_path / "from"), device="cpu")
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "precious").write_text("mine")
+    with pytest.raises(LaminaError, match="new folder"):
+        export(reader, tmp_path / "to")
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["precious"]
+
+
+def test_what_transformers_has_no_class_for_is_refused() -> None:
+    model = tiny.model()
+    model.tasks["main"].mixer = torch.nn.Identity()
+    with pytest.raises(LaminaError, match="Identity"):
+        exportable_head(model)

@@ -1,0 +1,111 @@
+"""`lamina.load`: runs and checkpoints; replies with their runners-up; texts of any length."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import lamina
+from lamina.answers.calibration import Calibration
+from lamina.answers.decode import decode
+from lamina.data import windows as windows_module
+from lamina.data.windows import make_windows
+from lamina.errors import LaminaError
+from lamina.inference import span_logits
+from tests import tiny
+from tests.golden import TRAINED, cases
+
+
+@pytest.fixture(scope="module")
+def reader() -> lamina.Reader:
+    return lamina.load(TRAINED, device="cpu")
+
+
+def test_a_checkpoint_answers_with_its_own_head(reader: lamina.Reader) -> None:
+    reply = reader.answer("Who built the mill?", cases.MILL, threshold=1e6)
+    assert reply.text is not None and cases.MILL[reply.start : reply.end] == reply.text
+    assert reader.calibration == Calibration()
+
+
+def test_runners_up(reader: lamina.Reader) -> None:
+    texts = ["Nothing here.", cases.MILL]
+    reply = reader.answer("Who built the mill?", texts, threshold=1e6, top_k=6)
+    assert len(reply.others) == 5
+    for quote in reply.others:
+        assert texts[quote.context][quote.start : quote.end] == quote.text
+        assert 0 <= quote.confidence <= 1
+    assert reader.answer("Who?", texts, threshold=1e6).others == ()
+    silent = reader.answer("Who built the mill?", texts, threshold=-1e6, top_k=2)
+    assert silent.text is None and silent.confidence == silent.no_answer and len(silent.others) == 2
+    assert silent.others[0].text == reply.text
+
+
+@pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
+def test_pieces_give_what_the_whole_gives(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [tiny.example(text, question=f"Who is {n}?", id=str(n)) for n, text in enumerate(cases.TEXTS.values()) if n < 13]
+    made = make_windows(examples, reader.tokenizer, reader.recipe.window)
+    logits = span_logits(reader.model, made)
+    whole = decode(made, logits.start, logits.end, examples, reader.recipe.answer)
+    for tokens in (1, 1000, 5000):
+        monkeypatch.setattr(windows_module.Cutting.pieces, "__defaults__", (tokens,))
+        pieced = reader.predict(examples)
+        assert [p.id for p in pieced] == [p.id for p in whole]
+        for one, other in zip(pieced, whole, strict=True):
+            assert one.null == pytest.approx(other.null, abs=1e-4)
+            assert [c.score for c in one.candidates] == pytest.approx([c.score for c in other.candidates], abs=1e-4)
+
+
+def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows_module.Cutting.pieces, "__defaults__", (1,))
+    replies = reader.replies(["Who?", "When?"], [cases.MILL, "Ada."], threshold=1e6)
+    assert next(replies).question == "Who?"
+    assert next(replies).question == "When?"
+    assert next(replies, None) is None
+
+
+def test_models_that_are_none(tmp_path: Path) -> None:
+    headless = shutil.copytree(TRAINED, tmp_path / "headless")
+    weights = load_file(headless / "model.safetensors")
+    save_file({k: v for k, v in weights.items() if not k.startswith("qa_")}, headless / "model.safetensors")
+    with pytest.raises(LaminaError, match=r"no trained question-answering head \(qa_outputs.bias is missing\)"):
+        lamina.load(headless)
+
+    three = shutil.copytree(TRAINED, tmp_path / "three")
+    save_file(weights | {"qa_outputs.weight": np.zeros((3, 64), np.float32)}, three / "model.safetensors")
+    with pytest.raises(LaminaError, match="no head for one start and one end"):
+        lamina.load(three)
+
+    other = shutil.copytree(TRAINED, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"model_type": "longformer"}))
+    with pytest.raises(LaminaError, match=r"'longformer' is not one that Lamina can load.*distilbert"):
+        lamina.load(other)
+    with pytest.raises(LaminaError, match=r"not a run folder.*not a checkpoint.*no hub id"):
+        lamina.load(tmp_path / "nothing")
+    with pytest.raises(LaminaError, match=r"has no run.json"):
+        lamina.load(tmp_path)
+
+
+LONG = """
+import resource, sys
+import lamina
+reader = lamina.load(sys.argv[1], device="cpu", threads=2)
+words = "In %d the mill of the river was sold to Ada by the guild of the old stone house. "
+text = "".join(words % n for n in range(620_000))[:50_000_000]
+reply = reader.answer("Who?", text, threshold=1e6)
+assert text[reply.start:reply.end] == reply.text
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_fifty_megabytes_of_text_need_less_than_two_gigabytes() -> None:
+    done = subprocess.run([sys.executable, "-c", LONG, str(TRAINED)], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 2000
