@@ -35,6 +35,14 @@ def test_prints_its_figures_last(script: str, options: list[str], names: list[st
     assert all(figure and float(figure["value"]) >= 0 for figure in figures)
 
 
+@pytest.mark.slow
+def test_the_old_pipeline_must_be_the_old_one(shared: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "pipeline.py"), "--old", sys.executable, "--questions", "5", "--threads", "1"]
+    environment = os.environ | {"LAMINA_DATA": str(shared / "data")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "must be 4.57.6" in done.stderr and "round 1 of 3, ours" in done.stderr
+
+
 def run(script: str, *options: str, data: Path) -> str:
     """What the benchmark prints; it must end well."""
     done = subprocess.run(

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import tempfile
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 import tokenizers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, processors
 
 from lamina.data.tokenizer import Layout, Tokenizer
 from lamina.errors import LaminaError
+from tests.golden import checkpoints
 from tests.tiny import tokenizer
 
 
@@ -110,3 +118,34 @@ def test_a_pair_without_a_classifier_token_is_refused(tmp_path: Path) -> None:
 
 def test_scripts_are_those_that_the_vocabulary_can_write() -> None:
     assert tokenizer().scripts == {"LATIN"}, "MiniLM has letters of other scripts, but no words"
+
+
+PARTS = ["the", "mill", "of", "", "Ada,", "서울이", "بيت", "e\u0301te", "🏭", "\n\n", "a\u00a0b", "can't", "[SEP]", "x"]
+WORDS = st.lists(st.sampled_from(PARTS), max_size=40)
+
+
+@pytest.mark.parametrize("name", ["bert-cased", "roberta", "xlm-roberta", "albert"])
+@given(texts=st.lists(WORDS.map(" ".join), max_size=4), size=st.integers(1, 30))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+def test_blocks_give_what_the_whole_text_gives(name: str, texts: list[str], size: int) -> None:
+    found = checkpoint_tokenizer(name)
+    whole = found.encode(texts, words=True)
+    with patch("lamina.data.tokenizer.BLOCK", size), patch("lamina.data.tokenizer.AT_ONCE", 2 * size):
+        cut = found.encode(texts, words=True)
+    for one, other in zip(dataclasses.astuple(cut)[:3], dataclasses.astuple(whole)[:3], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert cut.words is not None and whole.words is not None
+    np.testing.assert_array_equal(np.diff(cut.words) == 0, np.diff(whole.words) == 0)  # the same words, otherwise numbered
+
+
+@cache
+def checkpoint_tokenizer(name: str) -> Tokenizer:
+    with tempfile.TemporaryDirectory() as folder:
+        return Tokenizer(checkpoints.write(name, Path(folder)) / "tokenizer.json")
+
+
+def test_words_of_different_texts_are_different() -> None:
+    found = tokenizer().encode(["unbelievable mills", "", "mills"], words=True)
+    assert found.words is not None
+    first, second, third = (found.words[found.text(number)].tolist() for number in range(3))
+    assert second == [] and len(set(first)) == 2 and not set(first) & set(third)

@@ -18,8 +18,8 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 from lamina.answers.decode import quote
 from lamina.data.examples import Answer, Example
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import LOST, WindowOptions, Windows, make_windows
-from lamina.errors import LaminaWarning
+from lamina.data.windows import LOST, Cutting, WindowOptions, Windows, cut_examples, make_windows
+from lamina.errors import LaminaError, LaminaWarning
 from tests.tiny import corpus, example, tokenizer, windows
 
 # A reference that cuts one example after the other, token by token.
@@ -152,6 +152,25 @@ def test_windows_equal_the_slow_reference(examples: list[Example], options: Wind
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LaminaWarning)  # some of these texts are nothing but rare signs
         assert_equal(make_windows(examples, tokenizer(), options), examples, options)
+
+
+@pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
+@given(some_examples(), window_options(), st.integers(1, 200))
+def test_pieces_are_the_windows_in_order(examples: list[Example], options: WindowOptions, tokens: int) -> None:
+    whole = make_windows(examples, tokenizer(), options)
+    pieces = list(cut_examples(examples, tokenizer(), options).pieces(tokens))
+    assert sum(map(len, pieces)) == len(whole)
+    assert all(len(piece) == 1 or len(piece.ids) <= tokens for piece in pieces)
+    if pieces:
+        for field in ("ids", "type_ids", "context", "offsets", "max_context", "example", "lengths"):
+            together = np.concatenate([getattr(piece, field) for piece in pieces])
+            np.testing.assert_array_equal(together, getattr(whole, field), field)
+
+
+def test_a_question_that_leaves_no_room_is_named() -> None:
+    options = WindowOptions(length=16, overlap=4, query=None)
+    with pytest.raises(LaminaError, match=r"question 2 has 12 tokens, which leaves no room"):
+        Cutting(["who?", "who " * 12], ["x"] * 2, tokenizer(), options)
 
 
 def test_the_defaults_on_texts_of_usual_length() -> None:
