@@ -90,9 +90,12 @@ def test_texts_from_everywhere(model: Path, tmp_path: Path) -> None:
 def test_questions_from_a_pipe_are_answered_line_by_line(model: Path) -> None:
     run: list[str | Path] = [LAMINA, "ask", "--model", model, "--text", cases.MILL, "--jsonl", "--threads", "1"]
     with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        out, err = process.communicate("Who built it?\n\nWhen?\n")
+        assert process.stdin is not None and process.stdout is not None
+        print("Who built it?\n", file=process.stdin, flush=True)
+        assert json.loads(process.stdout.readline())["question"] == "Who built it?"  # while the input is still open
+        out, err = process.communicate("When?\nWhere?")
     assert process.returncode == 0 and err == ""
-    assert [json.loads(line)["question"] for line in out.splitlines()] == ["Who built it?", "When?"]
+    assert [json.loads(line)["question"] for line in out.splitlines()] == ["When?", "Where?"]
 
 
 def test_a_pipe_that_closes_early_is_no_error(model: Path) -> None:
@@ -107,7 +110,10 @@ def test_a_pipe_that_closes_early_is_no_error(model: Path) -> None:
     ("arguments", "message"),
     [
         (["Who?"], "is empty"),  # standard input is the text, and there is none
-        (["--context", "-"], "cannot be both"),
+        (["--context", "-"], "read once"),
+        (["--context", "-", "--context", "-", "Who?"], "read once"),
+        (["--text", "caf\udce9", "Who?"], "text 1, character 3: not UTF-8"),
+        (["--text", "x", "--model", "~nosuchuser/x", "Who?"], "~nosuchuser/x"),
         ([], "no text to answer from"),
         (["--text", " ", "Who?"], "the context is empty"),
         (["--text", "x", "--top-k", "0", "Who?"], "top-k"),
@@ -116,6 +122,17 @@ def test_a_pipe_that_closes_early_is_no_error(model: Path) -> None:
 def test_mistakes(model: Path, arguments: list[str], message: str) -> None:
     result = lamina("ask", "--model", model, *arguments)
     assert result.code == 2 and message in result.err and result.out == ""
+
+
+def test_questions_that_are_not_utf8(model: Path) -> None:
+    result = lamina("ask", "--model", model, "--text", "x", stdin=b"Who?\ncaf\xe9?\n")
+    assert result.code == 2 and "standard input, line 2, byte 3: not UTF-8" in result.err
+
+
+def test_what_is_piped_in_is_read_by_how_it_begins(model: Path) -> None:
+    page = b"<!DOCTYPE html><title>x</title><body><p>Ada built it."
+    result = lamina("ask", "--model", model, "--threshold", "1e6", "--json", "Who?", stdin=page)
+    assert "<p>" not in json.loads(result.out)[0]["sentence"]
 
 
 def test_a_conversation(model: Path, tmp_path: Path) -> None:

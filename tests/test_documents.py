@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
 import sys
 from pathlib import Path
 
@@ -53,6 +55,16 @@ def test_html_gives_what_a_browser_shows(tmp_path: Path) -> None:
     assert text == "The Mill\n\nBuilt by Ada Thorn in 1823.\n\none\n\ntwo & three\n\na\nb"
 
 
+def test_html_whose_head_is_not_closed() -> None:
+    assert make_document("x", b"<html><head><title>T</title><body><p>Ada built it.").text == "Ada built it."
+
+
+def test_packed_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(b"Ada built it."))
+    (tmp_path / "page.html.xz").write_bytes(lzma.compress(b"<p>Ada built it."))
+    assert read_document(tmp_path / "notes.txt.gz").text == read_document(tmp_path / "page.html.xz").text == "Ada built it."
+
+
 def test_pdf_knows_its_pages(tmp_path: Path) -> None:
     data = pdf("The mill was built by Ada.", "", "It burnt down in 1871.")
     assert len(pypdf.PdfReader(io.BytesIO(data)).pages) == 3
@@ -67,9 +79,11 @@ def test_word_files_with_tables(tmp_path: Path) -> None:
     made.add_paragraph("The mill was built by Ada.")
     table = made.add_table(1, 2)
     table.cell(0, 0).text, table.cell(0, 1).text = "Wheel", "oak"
+    wide = made.add_table(1, 3)
+    wide.cell(0, 0).merge(wide.cell(0, 2)).text = "Total"
     made.add_paragraph("It stood.")
     made.save(str(tmp_path / "book.docx"))
-    assert read_document(tmp_path / "book.docx").text == "The mill was built by Ada.\nWheel\toak\nIt stood."
+    assert read_document(tmp_path / "book.docx").text == "The mill was built by Ada.\nWheel\toak\nTotal\nIt stood."
 
 
 @pytest.mark.parametrize(
@@ -83,6 +97,10 @@ def test_word_files_with_tables(tmp_path: Path) -> None:
         ("a.txt", b"caf\xe9", "not UTF-8"),
         ("a.txt", b"", "is empty"),
         ("a.html", b"", "is empty"),
+        ("a.html", b"<p> </p>", "holds no text"),
+        ("a.html", b"<![foo[x]]>text", "not HTML|holds no text"),
+        ("a.txt", "ab".encode("utf-16"), "looks like UTF-16"),
+        ("a.txt.gz", b"no", "not gz data"),
     ],
 )
 def test_files_that_cannot_be_read(name: str, data: bytes, message: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,18 @@ import torch
 import transformers
 
 import lamina
+from lamina.assemble import Trained
+from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, make_windows
+from lamina.encoder import load as encoders
 from lamina.encoder.families import parse, unparse
 from lamina.errors import LaminaError
 from lamina.export import export, exportable_head
 from lamina.inference import span_logits
+from lamina.reader import Reader
+from lamina.recipe import parse_recipe
 from tests import tiny
-from tests.golden import checkpoints
+from tests.golden import TRAINED, checkpoints
 
 
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
@@ -42,9 +48,21 @@ def test_transformers_loads_it_with_equal_logits(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", checkpoints.names())
 def test_a_config_survives_the_way_out_and_back(name: str, tmp_path: Path) -> None:
     config = lamina.load(checkpoints.write(name, tmp_path), device="cpu").model.encoder.config
-    assert parse(unparse(config), where="") == config if config.pooler else parse(unparse(config), where="").hidden == 32
+    assert replace(parse(unparse(config), where=""), pooler=config.pooler) == config
     written = json.loads(json.dumps(unparse(config)))
     assert written["architectures"][0].endswith("ForQuestionAnswering")
+
+
+def test_a_tokenizer_that_truncates_no_longer_does(tmp_path: Path) -> None:
+    """MiniLM's own tokenizer.json cuts at 128 tokens."""
+    shape = lamina.load(TRAINED, device="cpu")
+    recipe = parse_recipe({"data": {"train": ""}})
+    source = encoders.find(recipe.encoder)
+    assert json.loads(source.tokenizer.read_text())["truncation"]
+    export(Reader(Trained(recipe, shape.model, Tokenizer(source.tokenizer))), tmp_path / "to")
+    assert not json.loads((tmp_path / "to" / "tokenizer.json").read_text())["truncation"]
+    written = json.loads((tmp_path / "to" / "tokenizer_config.json").read_text())
+    assert (written["cls_token"], written["sep_token"], written["pad_token"]) == ("[CLS]", "[SEP]", "[PAD]")
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

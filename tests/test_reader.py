@@ -6,19 +6,24 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
 
 import lamina
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import decode
 from lamina.data import windows as windows_module
-from lamina.data.windows import make_windows
+from lamina.data.tokenizer import Tokens
+from lamina.data.windows import Windows, make_windows
 from lamina.errors import LaminaError
-from lamina.inference import span_logits
+from lamina.inference import SpanLogits, span_logits
+from lamina.model import Model
+from lamina.progress import Progress
 from tests import tiny
 from tests.golden import TRAINED, cases
 
@@ -62,11 +67,59 @@ def test_pieces_give_what_the_whole_gives(reader: lamina.Reader, monkeypatch: py
             assert [c.score for c in one.candidates] == pytest.approx([c.score for c in other.candidates], abs=1e-4)
 
 
+def test_confidences_of_several_texts_belong_together(reader: lamina.Reader) -> None:
+    texts = [cases.MILL, "Ada was born in 1790.", "Nobody built the mill.", ""]
+    reply = reader.answer("Who built the mill?", texts, threshold=1e6, top_k=5000)
+    chances = [reply.confidence, *(quote.confidence for quote in reply.others)]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) + reply.no_answer == pytest.approx(1.0)
+    assert len(reply.others) > 20 and {quote.context for quote in reply.others} == {0, 1, 2}
+    alone = reader.answer("Who built the mill?", texts[0], threshold=1e6)
+    assert reader.answer("Who built the mill?", [texts[0], ""], threshold=1e6).confidence == pytest.approx(alone.confidence)
+
+
+def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:
+    usual = reader.answer(["Who?", "When?"], [cases.MILL, "Ada."])
+    assert reader.answer((q for q in ("Who?", "When?")), (t for t in (cases.MILL, "Ada."))) == usual  # type: ignore[call-overload]
+
+
+def test_the_same_texts_are_tokenised_once(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "The miller of Dunmore sold the mill."
+    first = reader.answer("Who sold it?", text, threshold=1e6)
+    seen: list[str] = []
+    encode = reader.tokenizer._encode_blocks
+
+    def noted(texts: Sequence[str], *, words: bool) -> Tokens:
+        seen.extend(texts)
+        return encode(texts, words=words)
+
+    monkeypatch.setattr(reader.tokenizer, "_encode_blocks", noted)
+    assert reader.answer("Who sold it?", text, threshold=1e6) == first
+    assert seen == ["Who sold it?"]
+    reader.answer("Who sold it?", text + " Yes.")
+    assert text + " Yes." in seen
+
+
+def test_loading_leaves_the_callers_random_numbers_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    lamina.load(TRAINED, device="cpu")
+    assert torch.equal(torch.rand(2), expected)
+
+
 def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows_module.Cutting.pieces, "__defaults__", (1,))
+    answered: list[Windows] = []
+
+    def noted(model: Model, windows: Windows, *, progress: Progress) -> SpanLogits:
+        answered.append(windows)
+        return span_logits(model, windows, progress=progress)
+
+    monkeypatch.setattr("lamina.reader.span_logits", noted)
     replies = reader.replies(["Who?", "When?"], [cases.MILL, "Ada."], threshold=1e6)
-    assert next(replies).question == "Who?"
-    assert next(replies).question == "When?"
+    assert next(replies).question == "Who?" and len(answered) == 3  # the third window begins the next question
+    assert next(replies).question == "When?" and len(answered) == 4
     assert next(replies, None) is None
 
 
@@ -87,6 +140,14 @@ def test_models_that_are_none(tmp_path: Path) -> None:
     (other / "config.json").write_text(json.dumps(config | {"model_type": "longformer"}))
     with pytest.raises(LaminaError, match=r"'longformer' is not one that Lamina can load.*distilbert"):
         lamina.load(other)
+    small = shutil.copytree(TRAINED, tmp_path / "small")
+    (small / "config.json").write_text(json.dumps(config | {"vocab_size": 100}))
+    save_file(
+        weights | {"bert.embeddings.word_embeddings.weight": np.zeros((100, 64), np.float16)}, small / "model.safetensors"
+    )
+    with pytest.raises(LaminaError, match=r"the tokenizer has \d+ tokens, but .* embeds 100"):
+        lamina.load(small)
+    assert lamina.load(shutil.copytree(TRAINED, tmp_path / "tiny")).recipe.encoder.model == str(tmp_path / "tiny")
     with pytest.raises(LaminaError, match=r"not a run folder.*not a checkpoint.*no hub id"):
         lamina.load(tmp_path / "nothing")
     with pytest.raises(LaminaError, match=r"has no run.json"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from lamina.documents import Document, read_document
 from lamina.errors import LaminaError
+from lamina.files import expanded
 from lamina.reader import Quote, Reader, Reply
 
 WHY = 5  # runners-up that :why shows
@@ -85,7 +85,7 @@ class Conversation:
 
     def _use(self, name: str, *, add: bool) -> str:
         if name:
-            document = read_document(Path(name).expanduser())
+            document = read_document(expanded(name))
             self.documents = [*self.documents, document] if add else [document]
             self._last = None
         return "\n".join(f"{d.name}: {len(d.text):,} characters" for d in self.documents) or "no text yet"
@@ -94,7 +94,7 @@ class Conversation:
         if self._last is None:
             return "nothing has been asked yet"
         lines = [f"no answer: confidence {self._last.no_answer:.2f}"]
-        for quote in self._last.others:
+        for quote in self._last.others[:WHY]:
             lines += [_quote_text(quote, self.documents), f"   {_marked(quote, self.documents[quote.context])}"]
         return "\n".join(lines)
 

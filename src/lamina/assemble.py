@@ -17,9 +17,8 @@ from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.files import read_tensors
-from lamina.encoder.load import line
 from lamina.errors import LaminaError
-from lamina.files import read_json
+from lamina.files import expanded, read_json
 from lamina.heads import SpanHead
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
@@ -82,16 +81,24 @@ class Trained(NamedTuple):
     calibration: Calibration = Calibration()
 
 
-def load_trained(name: str | Path, device: torch.device, *, allow_pickle: bool = False) -> Trained:
+def load_trained(
+    name: str | Path, device: torch.device, *, allow_pickle: bool = False, tokenizer: str | None = None
+) -> Trained:
     """A finished run of ours, or a checkpoint with a trained span head: a folder or a hub id."""
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if Run(folder).recipe.is_file() or Run(folder).exists:
-        return _load_run(folder, device)
+        if tokenizer is not None and expanded(tokenizer).resolve() != folder.resolve():
+            raise LaminaError(f"{name}: a run has its own tokenizer: leave out {tokenizer!r}")
+        with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
+            return _load_run(folder, device)
     if not (folder / "config.json").is_file() and (folder.exists() or not encoders.HUB_ID.fullmatch(str(name))):
         raise LaminaError(
             f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json), and no hub id owner/name"
         )
-    return _load_checkpoint(str(name), device, allow_pickle=allow_pickle)
+    found = str(folder.resolve()) if folder.is_dir() else str(name)  # a folder may be named as a preset is
+    options = encoders.EncoderOptions(model=found, allow_pickle=allow_pickle, tokenizer=tokenizer)
+    with torch.random.fork_rng(devices=[]):
+        return _load_checkpoint(str(name), options, device)
 
 
 def _load_run(path: Path, device: torch.device) -> Trained:
@@ -113,8 +120,8 @@ def _load_run(path: Path, device: torch.device) -> Trained:
     return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration)
 
 
-def _load_checkpoint(name: str, device: torch.device, *, allow_pickle: bool) -> Trained:
-    source = encoders.find(encoders.EncoderOptions(model=name, allow_pickle=allow_pickle))
+def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:
+    source = encoders.find(options)
     wanted = {f"qa_outputs.{kind}" for kind in ("weight", "bias")}
     if missing := wanted - set(encoders.heads(source)):
         raise LaminaError(
@@ -125,7 +132,7 @@ def _load_checkpoint(name: str, device: torch.device, *, allow_pickle: bool) -> 
     recipe = parse_recipe(
         {
             "data": {"train": ""},  # nobody knows on what it was trained
-            "encoder": {"model": name, "allow_pickle": allow_pickle},
+            "encoder": options.model_dump(),
             "window": {"length": length, "query": min(64, length // 2)},
         },
         name=name,
@@ -138,5 +145,18 @@ def _load_checkpoint(name: str, device: torch.device, *, allow_pickle: bool) -> 
     try:
         cast(SpanHead, head).load_state_dict(weights)
     except RuntimeError as error:
-        raise LaminaError(f"{name}: its qa_outputs are no head for one start and one end a token ({line(error)})") from None
-    return Trained(recipe, model.eval(), Tokenizer(source.tokenizer))
+        raise LaminaError(
+            f"{name}: its qa_outputs are no head for one start and one end a token ({encoders.line(error)})"
+        ) from None
+    return Trained(recipe, model.eval(), load_tokenizer(source))
+
+
+def load_tokenizer(source: encoders.Source) -> Tokenizer:
+    """The source's tokenizer, which must not know more tokens than the encoder embeds."""
+    tokenizer = Tokenizer(source.tokenizer)
+    if tokenizer.vocabulary > source.config.vocab:
+        raise LaminaError(
+            f"the tokenizer has {tokenizer.vocabulary} tokens, but {source.name} embeds {source.config.vocab}: "
+            "name the model's own tokenizer"
+        )
+    return tokenizer

@@ -3,14 +3,15 @@ everything else to standard error. Exit codes: 0, 2 for a mistake of the user's,
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 import typer
 
@@ -245,27 +246,31 @@ def ask(
     """Answer questions from texts, with a quoted span or an honest "no answer"."""
     from lamina.asking import Conversation, converse, reply_json, reply_text
 
-    piped = not sys.stdin.isatty()
+    piped = sys.stdin is not None and not sys.stdin.isatty()
     if piped and not context and not text and questions:
-        context = ["-"]  # as other commands: what is piped in is the text
-    if not questions and "-" in context:
-        raise LaminaError("--context -: standard input cannot be both the text and the questions: name the questions")
+        context = ["-"]  # what is piped in is the text
+    if context.count("-") > (1 if questions else 0):
+        raise LaminaError("--context -: standard input is read once: name the questions, and other texts as files")
     documents = [*_documents(context), *_texts(text)]
-    if questions or piped:
-        if not documents:
-            raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
-        asked = questions or [line.strip() for line in sys.stdin if line.strip()]
+    if not questions and not piped:
+        if as_json or as_jsonl or sys.stdin is None:
+            raise LaminaError("there is no question: name one, or pipe them in, one a line")
         reader = _load(model, device, threads, allow_pickle=allow_pickle)
-        replies = reader.replies(asked, [d.text for d in documents], threshold=threshold, top_k=top_k)
-        if as_json:
-            _print_json([reply_json(reply, documents) for reply in replies])
-            return
-        for reply in replies:
-            print(_one_line_json(reply_json(reply, documents)) if as_jsonl else reply_text(reply, documents), flush=True)
+        print("Ask away; :help says what else there is.", file=sys.stderr)
+        converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
         return
+
+    if not documents:
+        raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
     reader = _load(model, device, threads, allow_pickle=allow_pickle)
-    print("Ask away; :help says what else there is.")
-    converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
+    texts = [document.text for document in documents]
+    together = [questions] if questions else _lines_as_they_come()
+    replies = (reply for some in together for reply in reader.replies(some, texts, threshold=threshold, top_k=top_k))
+    if as_json:
+        _print_json([reply_json(reply, documents) for reply in replies])
+        return
+    for reply in replies:
+        print(_one_line_json(reply_json(reply, documents)) if as_jsonl else reply_text(reply, documents), flush=True)
 
 
 @app.command()
@@ -451,11 +456,30 @@ def _texts(texts: list[str]) -> list[Document]:
     return [Document(f"text {number}" if len(texts) > 1 else "the text", text) for number, text in enumerate(texts, 1)]
 
 
+def _lines_as_they_come() -> Iterator[list[str]]:
+    """The lines of standard input, in groups: all that are there already, so that a lonely one is not kept waiting."""
+    number, rest = 0, b""
+    while True:
+        data = cast(io.BufferedReader, sys.stdin.buffer).read1(1 << 16)
+        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
+        found = []
+        for line in lines:
+            number += 1
+            try:
+                found.append(line.decode("utf-8").strip())
+            except UnicodeDecodeError as error:
+                raise LaminaError(f"standard input, line {number}, byte {error.start}: not UTF-8") from None
+        if questions := [line for line in found if line]:
+            yield questions
+        if not data:
+            return
+
+
 def _prompt() -> Callable[[], str]:
-    """`input` with a history that is kept between conversations, where the platform has one."""
+    """`input` with a history that is kept between conversations, where the platform and the disk have room for one."""
     from contextlib import suppress
 
-    with suppress(ImportError, OSError):
+    with suppress(ImportError, OSError, LaminaError):
         import atexit
         import readline
 
@@ -467,7 +491,12 @@ def _prompt() -> Callable[[], str]:
         with suppress(FileNotFoundError):
             readline.read_history_file(history)
         readline.set_history_length(1000)
-        atexit.register(readline.write_history_file, history)
+
+        @atexit.register
+        def keep() -> None:
+            with suppress(OSError):
+                readline.write_history_file(history)
+
     return lambda: input("? ")
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.files import decode, read_bytes
+from lamina.files import decode, read_bytes, unpack
 
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]|\n\s*\n")
 _REACH = 240  # characters of a sentence that are shown on either side of the answer
@@ -55,29 +56,41 @@ class Document:
         """
         low, high = max(0, start - _REACH), min(len(self.text), end + _REACH)
         before = [match.end() for match in _SENTENCE_END.finditer(self.text, low, start)]
-        after = _SENTENCE_END.search(self.text, end, high)
+        after = _SENTENCE_END.search(self.text, max(start, end - 1), high)
         first, last = before[-1] if before else low, after.end() if after else high
         found = self.text[first:last]
         return first + len(found) - len(found.lstrip()), last - (len(found) - len(found.rstrip()))
 
 
 def read_document(path: Path) -> Document:
-    """The text of a file, by its ending."""
-    return make_document(str(path), read_bytes(path), path.suffix.lower())
+    """The text of a file, by its ending; it may be packed (.gz, .xz)."""
+    data = unpack(path, read_bytes(path))
+    packed = path.suffix.lower() in (".gz", ".xz")
+    return make_document(str(path), data, (Path(path.stem) if packed else path).suffix.lower())
 
 
-def make_document(name: str, data: bytes, suffix: str = "") -> Document:
+def make_document(name: str, data: bytes, suffix: str | None = None) -> Document:
+    """The text of some data, by the ending of its name; without one, by how it begins."""
+    if suffix is None:
+        suffix = next((ending for ending, magic in _MAGIC.items() if magic.match(data)), "")
     if suffix in _READERS:
-        return _READERS[suffix](name, data)
-    if b"\0" in data[:1024] or data.startswith((b"%PDF-", b"PK\x03\x04")):
+        document = _READERS[suffix](name, data)
+        if not document.text.strip():
+            raise LaminaError(f"{name}: holds no text")
+        return document
+    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # `decode` has a better line for these
+    if (b"\0" in data[:1024] and not utf16) or data.startswith((b"%PDF-", b"PK\x03\x04")):
         raise LaminaError(f"{name}: not a text file; Lamina reads .txt, .md, .html, .pdf and .docx")
-    return Document(name, decode(Path(name), data))
+    return Document(name, decode(name, data))
 
 
 def _html(name: str, data: bytes) -> Document:
     parser = _VisibleText()
-    parser.feed(decode(Path(name), data))
-    parser.close()
+    try:
+        parser.feed(decode(name, data))
+        parser.close()
+    except AssertionError as error:  # how the standard parser refuses some broken declarations
+        raise LaminaError(f"{name}: not HTML that can be read ({error})") from None
     return Document(name, parser.text())
 
 
@@ -105,16 +118,23 @@ def _docx(name: str, data: bytes) -> Document:
     except ImportError:
         raise LaminaError(f"{name}: reading Word files needs python-docx: pip install 'lamina-qa[documents]'") from None
     try:
-        blocks = list(docx.Document(io.BytesIO(data)).iter_inner_content())
+        lines = list(_docx_lines(docx.Document(io.BytesIO(data))))
     except Exception as error:
         raise LaminaError(f"{name}: not a Word file that can be read ({error})") from None
-    lines: list[str] = []
-    for block in blocks:
-        if hasattr(block, "rows"):  # a table
-            lines += ["\t".join(cell.text for cell in row.cells) for row in block.rows]
-        else:
-            lines.append(block.text)
     return Document(name, "\n".join(lines))
+
+
+def _docx_lines(part: Any) -> Iterator[str]:
+    """Paragraphs, and tables row by row; a merged cell is said once."""
+    for block in part.iter_inner_content():
+        if not hasattr(block, "rows"):
+            yield block.text
+            continue
+        seen: set[Any] = set()
+        for row in block.rows:
+            cells = {cell._tc: cell for cell in row.cells if cell._tc not in seen}
+            seen |= cells.keys()
+            yield "\t".join(" ".join(_docx_lines(cell)) for cell in cells.values())
 
 
 _READERS: dict[str, Callable[[str, bytes], Document]] = {
@@ -123,6 +143,12 @@ _READERS: dict[str, Callable[[str, bytes], Document]] = {
     ".xhtml": _html,
     ".pdf": _pdf,
     ".docx": _docx,
+}
+
+_MAGIC = {
+    ".pdf": re.compile(rb"%PDF-"),
+    ".docx": re.compile(rb"PK\x03\x04"),
+    ".html": re.compile(rb"\s*<(!doctype html|html)", re.I),
 }
 
 
@@ -136,6 +162,8 @@ class _VisibleText(HTMLParser):
         self._verbatim = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body":
+            self._hidden = 0  # a head need not be closed
         if tag in _HIDDEN:
             self._hidden += 1
         if tag == "pre":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from safetensors.torch import save_file
@@ -10,15 +9,13 @@ from safetensors.torch import save_file
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.families import checkpoint_name, unparse
 from lamina.errors import LaminaError
-from lamina.files import make_folder, replacing, write_json
+from lamina.files import make_folder, replacing, write_atomically, write_json
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.reader import Reader
 
 SPECIAL = {  # what transformers calls the special tokens, and what vocabularies call them
-    "cls_token": ("[CLS]", "<s>"),
-    "sep_token": ("[SEP]", "</s>"),
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
     "mask_token": ("[MASK]", "<mask>"),
@@ -41,7 +38,7 @@ def export(reader: Reader, out: Path) -> None:
     with replacing(out / "model.safetensors") as temporary:
         save_file({name: w.detach().cpu().contiguous() for name, w in weights.items()}, temporary, metadata={"format": "pt"})
     write_json(out / "config.json", unparse(config))
-    shutil.copyfile(reader.tokenizer.path, out / "tokenizer.json")
+    write_atomically(out / "tokenizer.json", reader.tokenizer.definition.encode())
     write_json(out / "tokenizer_config.json", tokenizer_config(reader.tokenizer, config.max_length, types=config.types > 1))
 
 
@@ -62,7 +59,13 @@ def exportable_head(model: Model) -> SpanHead:
 
 
 def tokenizer_config(tokenizer: Tokenizer, length: int, *, types: bool) -> dict[str, object]:
-    names = {role: name for role, spellings in SPECIAL.items() for name in spellings if tokenizer.id_of(name) is not None}
+    names = {
+        "cls_token": tokenizer.token_of(tokenizer.layout.before[0]),
+        "sep_token": tokenizer.token_of(tokenizer.layout.after[-1]),
+    }
+    for role, spellings in SPECIAL.items():
+        if name := next((spelling for spelling in spellings if tokenizer.id_of(spelling) is not None), None):
+            names[role] = name
     inputs = ["input_ids", "token_type_ids", "attention_mask"] if types else ["input_ids", "attention_mask"]
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",

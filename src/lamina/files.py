@@ -19,11 +19,11 @@ _MAGIC: Final = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 
 def read_text(path: Path) -> str:
     """A file's text, unpacked as its ending says and without a byte order mark. Every failure is one clear line."""
-    return decode(path, read_bytes(path))
+    return decode(path, unpack(path, read_bytes(path)))
 
 
-def decode(path: Path, packed: bytes) -> str:
-    data = _unpack(path, packed)
+def decode(path: Path | str, data: bytes) -> str:
+    """The text of a file's bytes, without a byte order mark."""
     if not data.strip():
         raise LaminaError(f"{path}: is empty")
     try:
@@ -31,6 +31,14 @@ def decode(path: Path, packed: bytes) -> str:
     except UnicodeDecodeError as error:
         hint = " (it looks like UTF-16)" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else ""
         raise LaminaError(f"{path}: byte {error.start}: not UTF-8{hint}: save the file as UTF-8") from None
+
+
+def expanded(name: str | Path) -> Path:
+    """The path that a name stands for; `~` is the home folder."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise LaminaError(f"{name}: {error}") from None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -44,7 +52,8 @@ def read_bytes(path: Path) -> bytes:
         raise LaminaError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _unpack(path: Path, data: bytes) -> bytes:
+def unpack(path: Path, data: bytes) -> bytes:
+    """What is in a packed file, by its ending; the data itself where it is not packed."""
     packing = path.suffix.lower() if path.suffix.lower() in _MAGIC else ""
     actual = next((name for name, magic in _MAGIC.items() if data.startswith(magic)), "")
     if not data:

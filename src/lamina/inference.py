@@ -16,7 +16,8 @@ from lamina.progress import Progress, Silent
 
 Floats = npt.NDArray[np.float32]
 
-TOKENS = 1024  # padded tokens at once: a few rows, whose activations stay in the cache
+TOKENS = 1024  # padded tokens at once on a CPU: a few rows, whose activations stay in the cache
+GPU_TOKENS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class SpanLogits:
     end: Floats  # [tokens]
 
 
-def span_logits(model: Model, windows: Windows, *, tokens: int = TOKENS, progress: Progress | None = None) -> SpanLogits:
+def span_logits(model: Model, windows: Windows, *, tokens: int | None = None, progress: Progress | None = None) -> SpanLogits:
     """The logits of every window; `progress` advances by windows. The model must be in eval mode."""
     progress = progress or Silent()
     device = next(model.parameters()).device
@@ -45,7 +46,7 @@ def span_logits(model: Model, windows: Windows, *, tokens: int = TOKENS, progres
         logits.end[token] = outputs.end.cpu().numpy()[mask]
         return len(rows)
 
-    runs = pack(windows.lengths[order], tokens)
+    runs = pack(windows.lengths[order], tokens or (TOKENS if device.type == "cpu" else GPU_TOKENS))
     for rows in side_by_side(fill, runs) if device.type == "cpu" else map(fill, runs):
         progress.advance(rows)
     return logits

@@ -23,14 +23,20 @@ from pydantic import ValidationError
 
 from lamina.answers.summed import PipelineAnswer, SummedAnswers, add_windows
 from lamina.data.windows import Cutting, WindowOptions
+from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.inference import span_logits
 from lamina.reader import Reader, load
 
 TASK = "question-answering"
 DEFAULT_MODEL = "distilbert/distilbert-base-cased-distilled-squad"  # as in transformers
+OWNERS = {  # question-answering models that the hub once had without an owner
+    "distilbert-base-cased-distilled-squad": "distilbert",
+    "distilbert-base-uncased-distilled-squad": "distilbert",
+    "bert-large-uncased-whole-word-masking-finetuned-squad": "google-bert",
+    "bert-large-cased-whole-word-masking-finetuned-squad": "google-bert",
+}
 INPUTS = ("question", "context", "X", "data")
-AT_ONCE = 256  # questions of a generator that are answered together
 
 Answers = PipelineAnswer | list[PipelineAnswer]
 
@@ -39,20 +45,43 @@ def pipeline(
     task: str | None = None,
     model: str | Path | Reader | None = None,
     *,
+    tokenizer: str | Path | None = None,
     device: Any = None,
+    revision: str | None = None,
+    token: Any = None,
+    framework: str | None = "pt",
+    dtype: Any = None,
+    torch_dtype: Any = None,
     allow_pickle: bool = False,
     **options: Any,
 ) -> QuestionAnsweringPipeline:
     """The pipeline of a model: a run folder, a checkpoint's folder, a hub id, or what `lamina.load` gave.
 
     `device` is "cpu", "cuda", a number of a GPU, -1 for the CPU, or a torch device; without one the model goes where
-    `lamina.load` would put it. `options` are those of a call, and become its defaults.
+    `lamina.load` would put it. `tokenizer` names another than the model's own; `revision` and `token` are for the hub.
+    `options` are those of a call, and become its defaults.
     """
     if task not in (None, TASK):
         raise ValueError(f"task {task!r}: Lamina has {TASK!r} only; for other tasks use transformers.pipeline")
-    if not isinstance(model, Reader):
-        model = load(DEFAULT_MODEL if model is None else model, device=_device(device), allow_pickle=allow_pickle)
-    return QuestionAnsweringPipeline(model, **options)
+    if framework not in (None, "pt"):
+        raise ValueError(f"framework {framework!r}: Lamina runs on torch only")
+    if any(str(given) not in ("None", "auto", "float32", "torch.float32") for given in (dtype, torch_dtype)):
+        raise ValueError(f"dtype {dtype or torch_dtype}: Lamina answers in float32")
+    if isinstance(model, Reader):
+        if (device, tokenizer, revision) != (None, None, None):
+            raise ValueError("device, tokenizer and revision are chosen where the model is loaded: give them to lamina.load")
+        return QuestionAnsweringPipeline(model, **options)
+    for name, value in (("model", model), ("tokenizer", tokenizer)):
+        if value is not None and not isinstance(value, str | Path):
+            raise TypeError(f"{name} is a {type(value).__name__}: give its folder or its hub id, and Lamina loads it itself")
+    name = str(DEFAULT_MODEL if model is None else model)
+    same = tokenizer is None or str(tokenizer) == name
+    if not Path(name).exists() and name in OWNERS:
+        name = f"{OWNERS[name]}/{name}"
+    if not Path(name).exists() and (revision is not None or token is not None):
+        name = str(encoders.download(name, pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token))
+    other = None if same else str(tokenizer)
+    return QuestionAnsweringPipeline(load(name, device=_device(device), allow_pickle=allow_pickle, tokenizer=other), **options)
 
 
 def _device(device: Any) -> str:
@@ -74,19 +103,20 @@ class Options:
     max_question_len: int = 64  # accepted as there, where it never had an effect with fast tokenizers
     handle_impossible_answer: bool = False  # "" may be the answer
     align_to_words: bool = True
-    batch_size: int | None = None  # accepted: Lamina fills its batches by itself, and results do not depend on them
+    batch_size: int = 1  # items that are drawn from a generator at once; otherwise Lamina fills its batches by itself
     padding: Any = None  # accepted: results do not depend on it
+    num_workers: int | None = None  # accepted: there is nothing for them to do
 
     def updated(self, **given: Any) -> Options:
         if "topk" in given:
-            warnings.warn("topk is deprecated, use top_k", UserWarning, stacklevel=4)
+            warnings.warn("topk is deprecated, use top_k", UserWarning, stacklevel=3)
             topk = given.pop("topk")
-            given.setdefault("top_k", topk)
+            given["top_k"] = topk if given.get("top_k") is None else given["top_k"]
         known = {option.name for option in fields(self)}
         if unknown := sorted(given.keys() - known):
             raise TypeError(f"the question-answering pipeline has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
         options = replace(self, **{name: value for name, value in given.items() if value is not None})
-        for name in ("top_k", "max_answer_len"):
+        for name in ("top_k", "max_answer_len", "batch_size"):
             if getattr(options, name) < 1:
                 raise ValueError(f"{name} parameter should be >= 1 (got {getattr(options, name)})")
         return options
@@ -109,15 +139,14 @@ class QuestionAnsweringPipeline:
         given: dict[str, Any] = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
         options = self.options.updated(**kwargs)
         inputs = _inputs(args, given)
-        if isinstance(inputs, GeneratorType):
-            return self._stream(inputs, options)
+        if isinstance(inputs, GeneratorType | Rows):
+            return self._stream(iter(inputs), options)
         pairs = [_pair(item) for item in inputs]
         answers = self._answer(pairs, options)
         return answers[0] if len(pairs) == 1 else answers
 
-    def _stream(self, inputs: Iterable[Any], options: Options) -> Iterator[Answers]:
-        items = iter(inputs)
-        while some := [_pair(item) for item in islice(items, AT_ONCE)]:
+    def _stream(self, inputs: Iterator[Any], options: Options) -> Iterator[Answers]:
+        while some := [_pair(item) for item in islice(inputs, options.batch_size)]:
             yield from self._answer(some, options)
 
     def _answer(self, pairs: Sequence[tuple[str, str]], options: Options) -> list[Answers]:
@@ -134,7 +163,7 @@ class QuestionAnsweringPipeline:
                 words=options.align_to_words,
             )
         best = [answers.best(options.top_k, impossible=options.handle_impossible_answer) for answers in found]
-        return [answers[0] if len(answers) == 1 else answers for answers in best]
+        return [answers[0] if options.top_k == 1 else answers for answers in best]
 
     def _cut(self, pairs: Sequence[tuple[str, str]], options: Options) -> Cutting:
         limit = self.reader.model.encoder.config.max_length
@@ -173,9 +202,21 @@ def _inputs(args: Sequence[Any], given: Mapping[str, Any]) -> Iterable[Any]:
         raise ValueError(f"Unknown arguments {dict(given)}: give question and context")
     if isinstance(inputs, Mapping) or hasattr(inputs, "question_text"):
         return [inputs]
+    if hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__") and not isinstance(inputs, Sequence):
+        return Rows(inputs)
     if isinstance(inputs, str) or not isinstance(inputs, Iterable):
         raise ValueError(f"{inputs!r} argument needs to be a dict of question and context, or several of them")
     return inputs if isinstance(inputs, GeneratorType) else list(inputs)
+
+
+class Rows:
+    """A data set that is read by number, as torch's are."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.rows[number] for number in range(len(self.rows)))
 
 
 def _zipped(question: Any, context: Any) -> list[dict[str, Any]]:

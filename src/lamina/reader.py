@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import overload
@@ -17,7 +17,7 @@ from typing import overload
 import torch
 
 from lamina.answers.calibration import Calibration
-from lamina.answers.decode import Candidate, Prediction, decode_piece, merge
+from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
 from lamina.assemble import Trained, load_trained
 from lamina.data.examples import Example
 from lamina.data.windows import cut_examples
@@ -85,8 +85,8 @@ class Reader:
 
         `threshold` replaces the model's own: a greater one says "no answer" less often. `top_k` asks for runners-up.
         """
-        asked = [questions] if isinstance(questions, str) else questions
-        texts = [context] if isinstance(context, str) else context
+        asked = [questions] if isinstance(questions, str) else list(questions)
+        texts = [context] if isinstance(context, str) else list(context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
         return replies[0] if isinstance(questions, str) else replies
 
@@ -103,8 +103,9 @@ class Reader:
         for number, question in enumerate(questions, 1):
             if not question.strip():
                 raise LaminaError(f"question {number} is empty")
-            if not question.isprintable() and any("\ud800" <= c <= "\udfff" for c in question):
-                raise LaminaError(f"question {number} is not UTF-8 text")
+            _check_text(f"question {number}", question)
+        for number, text in enumerate(contexts, 1):
+            _check_text(f"text {number}", text)
         if not any(text.strip() for text in contexts):
             raise LaminaError("there is no text to answer from: the context is empty")
         if top_k < 1:
@@ -114,57 +115,82 @@ class Reader:
             for q, question in enumerate(questions)
             for t, text in enumerate(contexts)
         ]
-        predictions = self._predictions(examples, progress or Silent())
+        options = self.recipe.answer.model_copy(update={"n_best": max(top_k, self.recipe.answer.n_best)})
+        predictions = self._predictions(examples, options, progress or Silent(), remember=True)
         limit = self.threshold if threshold is None else threshold
-        for question in questions:
-            yield _reply(question, list(islice(predictions, len(contexts))), limit, self.calibration, top_k)
+        return (
+            _reply(question, list(islice(predictions, len(contexts))), limit, self.calibration, top_k) for question in questions
+        )
 
     def predict(self, examples: Sequence[Example], progress: Progress | None = None) -> list[Prediction]:
         """The n best answers to each example, with the score of "no answer"."""
-        return list(self._predictions(examples, progress or Silent()))
+        return list(self._predictions(examples, self.recipe.answer, progress or Silent()))
 
     def evaluate(self, examples: Sequence[Example], progress: Progress | None = None) -> dict[str, dict[str, float]]:
         """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives."""
         return score_all(self.predict(examples, progress), examples, self.threshold)
 
-    def _predictions(self, examples: Sequence[Example], progress: Progress) -> Iterator[Prediction]:
+    def _predictions(
+        self, examples: Sequence[Example], options: AnswerOptions, progress: Progress, *, remember: bool = False
+    ) -> Iterator[Prediction]:
         """Piece by piece, so that memory stays bounded; the last example of a piece may go on in the next."""
-        cutting = cut_examples(examples, self.tokenizer, self.recipe.window)
+        cutting = cut_examples(examples, self.tokenizer, self.recipe.window, remember=remember)
         progress.start("answering", len(cutting))
         open_number, open_parts = 0, list[Prediction]()
         for windows in cutting.pieces():
             logits = span_logits(self.model, windows, progress=progress)
-            found = decode_piece(windows, logits.start, logits.end, examples, self.recipe.answer)
+            found = decode_piece(windows, logits.start, logits.end, examples, options)
             for number, prediction in found.items():
                 if number != open_number:
-                    yield merge(open_parts, self.recipe.answer)
+                    yield merge(open_parts, options)
                     open_number, open_parts = number, []
                 open_parts.append(prediction)
         if open_parts:
-            yield merge(open_parts, self.recipe.answer)
+            yield merge(open_parts, options)
 
 
-def load(model: str | Path, *, device: str = "auto", threads: int | None = None, allow_pickle: bool = False) -> Reader:
-    """A reader from a run folder, or from a question-answering checkpoint: a folder or a hub id."""
+def load(
+    model: str | Path,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    allow_pickle: bool = False,
+    tokenizer: str | None = None,
+) -> Reader:
+    """A reader from a run folder, or from a question-answering checkpoint: a folder or a hub id.
+
+    `tokenizer` names another tokenizer than the checkpoint's own; `allow_pickle` lets its weights be a pickle, which can
+    run code that is hidden in it.
+    """
     if threads:
         torch.set_num_threads(threads)
-    return Reader(load_trained(model, choose_device(device), allow_pickle=allow_pickle))
+    return Reader(load_trained(model, choose_device(device), allow_pickle=allow_pickle, tokenizer=tokenizer))
+
+
+def _check_text(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise LaminaError(f"{name}, character {error.start}: not UTF-8 text") from None
 
 
 def _reply(question: str, predictions: Sequence[Prediction], threshold: float, calibration: Calibration, top_k: int) -> Reply:
     """The most certain answer of all texts; "no answer" only if every text says so.
 
-    A candidate counts by how far it is above the "no answer" of its own text.
+    A candidate counts by how far it is above the "no answer" of its own text, so that texts of different kinds can be
+    compared; all candidates of all texts, and "no answer", share one probability.
     """
-    probabilities = [calibration.probabilities(prediction) for prediction in predictions]
-    ranked: list[tuple[float, int, Candidate, float]] = []
-    for context, prediction in enumerate(predictions):
-        chances = zip(prediction.candidates, probabilities[context][1:], strict=True)
-        ranked += [(c.score - prediction.null, context, c, chance) for c, chance in chances]
+    ranked = [
+        (candidate.score - prediction.null, context, candidate)
+        for context, prediction in enumerate(predictions)
+        for candidate in prediction.candidates
+    ]
     ranked.sort(key=lambda item: -item[0])
-    quotes = [Quote(c.text, chance, context, c.start, c.end) for _, context, c, chance in ranked[:top_k]]
-    no_answer = min(chances[0] for chances in probabilities)
+    together = Prediction("", null=0.0, candidates=tuple(replace(c, score=margin) for margin, _, c in ranked))
+    no_answer, *chances = calibration.probabilities(together)
+    best = zip(ranked[:top_k], chances[:top_k], strict=True)
+    quotes = [Quote(c.text, chance, context, c.start, c.end) for (_, context, c), chance in best]
     if not ranked or -ranked[0][0] > threshold:
         return Reply(question, None, no_answer, no_answer=no_answer, others=tuple(quotes) if top_k > 1 else ())
-    best, *others = quotes
-    return Reply(question, best.text, best.confidence, best.context, best.start, best.end, no_answer, tuple(others))
+    first, *others = quotes
+    return Reply(question, first.text, first.confidence, first.context, first.start, first.end, no_answer, tuple(others))

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Prediction, decode
 from lamina.answers.formats import null_odds_json, predictions_json
-from lamina.assemble import build_model, build_on_meta, dev_examples, make_optimizer, train_examples
+from lamina.assemble import build_model, build_on_meta, dev_examples, load_tokenizer, make_optimizer, train_examples
 from lamina.data.batches import make_batch, pack
 from lamina.data.examples import Example
 from lamina.data.splits import hold_out
@@ -91,12 +91,7 @@ def _prepare(recipe: Recipe, progress: Progress) -> _Material:
     """Everything is read before training: a mistake in the dev set should not wait for its end."""
     source = encoders.find(recipe.encoder)
     progress.say(f"reading {recipe.main.data.train}")
-    tokenizer = Tokenizer(source.tokenizer)
-    if tokenizer.vocabulary > source.config.vocab:
-        raise LaminaError(
-            f"the tokenizer has {tokenizer.vocabulary} tokens, but {source.name} embeds {source.config.vocab}: "
-            "set encoder.tokenizer to the model's own"
-        )
+    tokenizer = load_tokenizer(source)
     learned, held_out = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
     training, holdout = (Part(part, make_windows(part, tokenizer, recipe.window)) for part in (learned, held_out))
     progress.say(

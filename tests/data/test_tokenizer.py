@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -10,11 +11,11 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, processors
 
-from lamina.data.tokenizer import Layout, Tokenizer
+from lamina.data.tokenizer import Layout, Tokenizer, _blocks
 from lamina.errors import LaminaError
 from tests.golden import checkpoints
 from tests.tiny import tokenizer
@@ -125,9 +126,11 @@ WORDS = st.lists(st.sampled_from(PARTS), max_size=40)
 
 
 @pytest.mark.parametrize("name", ["bert-cased", "roberta", "xlm-roberta", "albert"])
-@given(texts=st.lists(WORDS.map(" ".join), max_size=4), size=st.integers(1, 30))
+@given(texts=st.lists(WORDS.map(" ".join), max_size=4), size=st.integers(3, 30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 def test_blocks_give_what_the_whole_text_gives(name: str, texts: list[str], size: int) -> None:
+    cuts = [(text, start) for text in texts for start, _ in _blocks(text, size) if start]
+    assume(all(re.fullmatch(r"\S \S", text[start - 1 : start + 2]) for text, start in cuts))
     found = checkpoint_tokenizer(name)
     whole = found.encode(texts, words=True)
     with patch("lamina.data.tokenizer.BLOCK", size), patch("lamina.data.tokenizer.AT_ONCE", 2 * size):
@@ -136,6 +139,13 @@ def test_blocks_give_what_the_whole_text_gives(name: str, texts: list[str], size
         np.testing.assert_array_equal(one, other)
     assert cut.words is not None and whole.words is not None
     np.testing.assert_array_equal(np.diff(cut.words) == 0, np.diff(whole.words) == 0)  # the same words, otherwise numbered
+
+
+@given(st.text(max_size=200), st.integers(1, 20))
+def test_blocks_cover_every_text(text: str, size: int) -> None:
+    blocks = list(_blocks(text, size))
+    assert "".join(text[a:b] for a, b in blocks) == text
+    assert all(b - a <= 2 * size for a, b in blocks)
 
 
 @cache

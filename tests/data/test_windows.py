@@ -170,7 +170,11 @@ def test_pieces_are_the_windows_in_order(examples: list[Example], options: Windo
 def test_a_question_that_leaves_no_room_is_named() -> None:
     options = WindowOptions(length=16, overlap=4, query=None)
     with pytest.raises(LaminaError, match=r"question 2 has 12 tokens, which leaves no room"):
-        Cutting(["who?", "who " * 12], ["x"] * 2, tokenizer(), options)
+        Cutting(["who?", "who " * 12], ["x y"] * 2, tokenizer(), options)
+    with pytest.raises(LaminaError, match=r"question 1 has 10 tokens, which leaves no room"):
+        Cutting(["who " * 10], ["a b c d"], tokenizer(), options)  # three fit, but four must overlap
+    for question, text in (("who " * 12, "x"), ("who " * 10, "a b c"), ("who " * 13, "")):
+        assert len(Cutting([question], [text], tokenizer(), options)) == 1  # it fits as it is
 
 
 def test_the_defaults_on_texts_of_usual_length() -> None:
@@ -318,7 +322,8 @@ def test_a_shared_context_gives_what_its_own_copy_gives() -> None:
         ({"length": 16, "query": 13}, "leaves -1 tokens"),
         ({"length": 64, "query": 16, "step": 45}, "leaves 44 tokens.*step = 45"),
         ({"length": 64, "query": 16, "overlap": 44}, "leaves 44 tokens.*overlap = 44"),
-        ({"length": 15}, "greater than or equal to 16"),
+        ({"length": 3}, "greater than or equal to 4"),
+        ({"length": 15}, "leaves -53 tokens"),
         ({"step": 0}, "greater than or equal to 1"),
         ({"stride": 5}, "not permitted"),
     ],

@@ -38,6 +38,7 @@ TEXTS = {
     "decomposed": unicodedata.normalize("NFD", "한국의 수도는 서울이다."),
     "arabic": "بني البيت في سنة 1823 على النهر. كتاب الطاحونة في البيت.",
     "specials": "The [SEP] token and <s> signs are no words; [CLS] neither.",
+    "blank": " \n ",
     "repeated": "The mill. the mill! THE MILL? A mill, the Mill.",
     "long": _long(900),
     "library": _long(30_000),
@@ -49,6 +50,7 @@ QUESTIONS = {
     "space": "  When was the wheel lost?  ",
     "odd": "?",
     "long": "Who of all the people by the river built the old stone mill " * 3,
+    **{f"long {n}": "Who of all the people by the river built the old stone mill " * n for n in (6, 7, 8)},
     "longer": "Who of all the people by the river built the old stone mill " * 60,
 }
 
@@ -73,6 +75,7 @@ def cases(checkpoint: str) -> Iterator[Case]:
             yield case(text=text, align_to_words=False, top_k=3)
             yield case(text=text, max_seq_len=48, doc_stride=8, top_k=2)
     for question in QUESTIONS:
+        yield case(question, "word")  # short enough for every question that fits at all
         yield case(question, "mill")
         yield case(question, "long", top_k=2, handle_impossible_answer=True)
     yield case("korean", "korean", top_k=3)

@@ -267,7 +267,9 @@ def _check(windows: Windows, start: Floats, end: Floats, examples: Sequence[Exam
         if not np.isfinite(logits).all():
             broken = int(tokens - np.isfinite(logits).sum())
             raise LaminaError(f"{broken} of {tokens} {name} logits are not finite: the model that wrote them has diverged")
-    sizes = np.array([len(example.context) for example in examples], np.int64)
+    sizes = np.zeros(len(examples), np.int64)
+    for index in np.unique(windows.example).tolist():
+        sizes[index] = len(examples[index].context)
     beyond = windows.offsets[:, 1] > np.repeat(sizes[windows.example], windows.lengths)
     if beyond.any():
         owner = np.searchsorted(windows.starts, np.argmax(beyond), side="right") - 1

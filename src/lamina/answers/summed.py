@@ -4,8 +4,8 @@ They are not those of the SQuAD scripts (`decode`): starts and ends are probabil
 is their product, ends move to whole words, and the scores of equal answers are summed, over windows as well; so a score
 can exceed 1. "No answer" scores what the most doubtful window gives to its classifier token.
 
-Departures: spans of probability 0 are never answers (the pipeline could fill a long list with them, some backwards), and
-among equal scores the earlier span comes first (there it was left to the sort).
+Departures: spans of probability 0 are never answers (the pipeline could fill a long list with them, some backwards), unless
+there is nothing else; among equal scores the earlier span comes first (there it was left to the sort).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from lamina.data.tokenizer import NO_WORD
 from lamina.data.windows import Longs, Windows
+from lamina.errors import LaminaError
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,7 +53,8 @@ class SummedAnswers:
     def best(self, top_k: int, *, impossible: bool) -> list[PipelineAnswer]:
         """The `top_k` best; with `impossible`, "no answer" is among the candidates."""
         null = [PipelineAnswer(score=self.null, start=0, end=0, answer="")] if impossible else []
-        return sorted([*self.by_text.values(), *null], key=lambda answer: -answer["score"])[:top_k]
+        found = sorted([*self.by_text.values(), *null], key=lambda answer: -answer["score"])[:top_k]
+        return found or [PipelineAnswer(score=0.0, start=0, end=0, answer="")]
 
 
 def add_windows(
@@ -63,6 +65,8 @@ def add_windows(
     `start` and `end` hold one logit per token, unpadded. As in the pipeline, only the best spans of a window count:
     `top_k`, or 2 * top_k + 10 with `words`, since several of them may become one.
     """
+    if not (np.isfinite(start).all() and np.isfinite(end).all()):
+        raise LaminaError("the model's logits are not finite: it has diverged in training")
     first_of, last_of = _word_ends(windows) if words else (np.arange(len(windows.ids)),) * 2
     pool = 2 * top_k + 10 if words else top_k
     lengths = windows.lengths

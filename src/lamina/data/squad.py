@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, cast
 
 from lamina.data.examples import Answer, Example
 from lamina.errors import LaminaError
-from lamina.files import decode, pack, read_bytes, write_atomically
+from lamina.files import decode, pack, read_bytes, unpack, write_atomically
 
 Duplicates = Literal["error", "rename"]
 Answers = Literal["check", "ignore"]
@@ -223,7 +223,7 @@ class _Fault(Exception):  # noqa: N818  (it never leaves this module)
 
 def _walk_file(path: Path, *, duplicate_ids: Duplicates, answers: Answers, counts: Counts) -> Iterator[Found]:
     data = read_bytes(path)
-    kind, text = kind_of(path), decode(path, data)
+    kind, text = kind_of(path), decode(path, unpack(path, data))
     walker = _Walker(str(path), duplicate_ids, answers, counts)
     if kind == ".json":
         return walker.walk(walker.squad(_parse_json(text, str(path))))

@@ -30,7 +30,7 @@ BLOCK = 1 << 19  # characters of a text that are tokenised at once
 AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once: the library needs hundreds of bytes a token
 KNOWN_SCRIPT = 1000  # entries: MiniLM has 488 of Chinese, which is some letters, and no other script but its own has more
 
-_BOUNDARY = re.compile(r"(?<=\S) (?=\S)")
+_BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exception
             raise LaminaError(f"{path}: not a tokenizer.json that can be read ({error})") from error
         self.path = path
+        self._memory: tuple[tuple[str, ...], bool, Tokens] | None = None
         self.fingerprint = hashlib.sha256(definition).hexdigest()
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -79,16 +80,33 @@ class Tokenizer:
         self.pad = next((i for t in ("[PAD]", "<pad>") if (i := self.id_of(t)) is not None), 0)
         self.unknown = next((i for t in ("[UNK]", "<unk>") if (i := self.id_of(t)) is not None), -1)
 
+    @property
+    def definition(self) -> str:
+        """The text of a tokenizer.json, without truncation and padding."""
+        return str(self._tokenizer.to_str(pretty=True))
+
+    def token_of(self, number: int) -> str:
+        return str(self._tokenizer.id_to_token(number))
+
     def id_of(self, token: str) -> int | None:
         found: int | None = self._tokenizer.token_to_id(token)
         return found
 
-    def encode(self, texts: Sequence[str], *, words: bool = False) -> Tokens:
+    def encode(self, texts: Sequence[str], *, words: bool = False, remember: bool = False) -> Tokens:
         """Tokenises all texts on all cores, without special tokens; `words` also notes which tokens are of one word.
 
         Long texts are cut into blocks before a single space, where no tokenizer of these families looks across, so that
-        memory stays bounded; the result is that of the whole text.
+        memory stays bounded; the result is that of the whole text. (Where half a million characters hold no such space, the
+        cut may cost a token.) With `remember` the result is kept, and given again when the next call is for the same texts.
         """
+        if self._memory is not None and self._memory[:2] == (tuple(texts), words):
+            return self._memory[2]
+        tokens = self._encode_blocks(texts, words=words)
+        if remember:
+            self._memory = (tuple(texts), words, tokens)
+        return tokens
+
+    def _encode_blocks(self, texts: Sequence[str], *, words: bool) -> Tokens:
         blocks = [(number, *block) for number, text in enumerate(texts) for block in _blocks(text)]
         parts = [self._encode(texts, some, words=words) for some in _grouped(blocks)]
         counts, ids, offsets, word = (np.concatenate([part[i] for part in parts]) for i in range(4))
@@ -114,7 +132,7 @@ class Tokenizer:
         offsets = np.fromiter(flat, np.int32, count=2 * total).reshape(total, 2)
         offsets += np.repeat(np.array([a for _, a, _ in blocks], np.int32), counts)[:, None]
         if self._hides_first_space:
-            later = np.array([a > 0 for _, a, _ in blocks], bool) & (counts > 0)
+            later = np.array([a > 0 and texts[text][a] == " " for text, a, _ in blocks], bool) & (counts > 0)
             first = (np.cumsum(counts) - counts)[later]
             offsets[first, 0] += 1
             offsets[first, 1] = offsets[first].max(1)  # where a space is a token of its own
@@ -158,19 +176,19 @@ class Tokenizer:
 
 
 def _blocks(text: str, size: int = 0) -> Iterator[tuple[int, int]]:
-    """First and last character of the blocks of a text: each about `size` long, cut before a space between two words.
+    """First and last character of the blocks of a text: each of `size` to twice that, cut before a space between two words,
+    else before other white space, else after a sign that ends a sentence, else anywhere.
 
     >>> list(_blocks("ab cd  ef gh", size=5)), list(_blocks(""))
     ([(0, 9), (9, 12)], [(0, 0)])
     """
     size = size or BLOCK
     start = 0
-    while len(text) - start > size:
-        cut = _BOUNDARY.search(text, start + size)
-        if cut is None:
-            break
-        yield start, cut.start()
-        start = cut.start()
+    while len(text) - start > 2 * size:
+        found = (boundary.search(text, start + size, start + 2 * size + 1) for boundary in _BOUNDARIES)
+        cut = next((match.start() for match in found if match), start + 2 * size)
+        yield start, cut
+        start = cut
     yield start, len(text)
 
 

@@ -37,19 +37,19 @@ class WindowOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    length: int = Field(default=384, ge=16)
+    length: int = Field(default=384, ge=4)
     step: int | None = Field(default=None, ge=1)
     overlap: int | None = Field(default=None, ge=0)
     query: int | None = Field(default=64, ge=1)  # tokens that a question is cut to; None: it is never cut
 
     @model_validator(mode="after")
     def _fits(self) -> WindowOptions:
-        room = self.length - (self.query or 1) - MAX_SPECIALS
         if self.step is not None and self.overlap is not None:
             raise ValueError("window.step and window.overlap are two ways to say the same: give one of them")
-        if room < 1 or (self.step or 1) > room or (self.overlap or 0) >= room:
+        room = self.length - (self.query or 0) - MAX_SPECIALS
+        if self.query is not None and (room < 1 or (self.step or 1) > room or (self.overlap or 0) >= room):
             raise ValueError(
-                f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query or 1}, too few "
+                f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query}, too few "
                 f"for step = {self.step}, overlap = {self.overlap}: raise window.length or lower the others"
             )
         return self
@@ -96,10 +96,12 @@ def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: Win
     return replace(cutting.windows(), gold=cutting.gold(examples), fingerprint=fingerprint)
 
 
-def cut_examples(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Cutting:
+def cut_examples(
+    examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions, *, remember: bool = False
+) -> Cutting:
     """The windows of examples whose answers do not matter, to be made piece by piece."""
     questions = [example.question.lstrip() for example in examples]
-    return Cutting(questions, [example.context for example in examples], tokenizer, options)
+    return Cutting(questions, [example.context for example in examples], tokenizer, options, remember=remember)
 
 
 class Cutting:
@@ -116,24 +118,27 @@ class Cutting:
         options: WindowOptions,
         *,
         words: bool = False,  # note which tokens are of one word
+        remember: bool = False,  # the next cutting is likely to be of the same texts
     ) -> None:
         unique, self._text_of = _unique(texts)
-        self._contexts = tokenizer.encode(unique, words=words)
-        self._queries = tokenizer.encode(questions)
+        asked, self._question_of = _unique(questions)
+        self._contexts = tokenizer.encode(unique, words=words, remember=remember)
+        self._queries = tokenizer.encode(asked)
         _warn_if_foreign(unique, self._contexts, tokenizer)
         self._layout, self._pad = tokenizer.layout, tokenizer.pad
 
-        query_length = np.diff(self._queries.starts)  # [E]
+        query_length = np.diff(self._queries.starts)[self._question_of]  # [E]
         if options.query is not None:
             query_length = np.minimum(query_length, options.query)
         context_length = np.diff(self._contexts.starts)[self._text_of]  # [E]
         room = options.length - self._layout.specials - query_length  # [E]
         stride = options.stride(room)  # [E]
-        if len(tight := np.flatnonzero((room < 1) | (stride < 1))):
+        if len(tight := np.flatnonzero((context_length > room) & ((room < 1) | (stride < 1)) | (room < 0))):
             raise LaminaError(
                 f"question {tight[0] + 1} has {query_length[tight[0]]} tokens, which leaves no room for the text in a window "
                 f"of {options.length}: shorten it, lengthen the window or shorten the overlap"
             )
+        room, stride = np.maximum(room, 1), np.maximum(stride, 1)
         self._count = 1 + np.maximum(0, -(-(context_length - room) // stride))  # [E] windows of each pair
         self._reach = int((-(-room // stride)).max(initial=1))  # windows further apart than this share no token
 
@@ -148,14 +153,15 @@ class Cutting:
         return len(self._example)
 
     def pieces(self, tokens: int = PIECE) -> Iterator[Windows]:
-        """All windows in order, in pieces of at least one window and about `tokens` tokens."""
+        """All windows in order, in pieces of at least one window and at most `tokens` tokens; the first are smaller, so that
+        what comes of them is there soon."""
         total = np.cumsum(self._query_length + self._seen + self._layout.specials)
-        start = 0
+        start, size = 0, max(1, tokens // 8)
         while start < len(self):
             before = total[start - 1] if start else 0
-            stop = max(start + 1, int(np.searchsorted(total, before + tokens, side="right")))
+            stop = max(start + 1, int(np.searchsorted(total, before + size, side="right")))
             yield self.windows(start, stop)
-            start = stop
+            start, size = stop, min(tokens, 2 * size)
 
     def windows(self, start: int = 0, stop: int | None = None) -> Windows:
         """Windows `start` to `stop`, all labelled null."""
@@ -167,7 +173,9 @@ class Cutting:
         position = np.arange(starts[-1]) - starts[window]  # [tokens]
         part = shape.part(window, position)
         in_query, in_context = part == 1, part == 3
-        query_token = self._queries.starts[example[window[in_query]]] + position[in_query] - len(layout.before)
+        query_token = (
+            self._queries.starts[self._question_of[example[window[in_query]]]] + position[in_query] - len(layout.before)
+        )
         context_position = first[window[in_context]] + position[in_context] - shape.context_at[window[in_context]]
         context_token = self._contexts.starts[self._text_of[example[window[in_context]]]] + context_position
 

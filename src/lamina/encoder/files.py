@@ -23,11 +23,13 @@ def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:
     if found := one_or_shards(folder, "model.safetensors"):
         return found
     if not (pickled := one_or_shards(folder, "pytorch_model.bin")):
-        raise LaminaError(f"{folder} has no weights (model.safetensors, model.safetensors.index.json)")
+        raise LaminaError(
+            f"{folder} has no weights (model.safetensors; a pickled pytorch_model.bin is read only with --allow-pickle)"
+        )
     if not allow_pickle:
         raise LaminaError(
             f"{folder} has only {pickled[0].name}, a pickle, and reading a pickle can run code that is hidden in it. "
-            "If you trust its origin: encoder.allow_pickle=true"
+            "If you trust its origin, allow it: --allow-pickle, or encoder.allow_pickle=true in a recipe"
         )
     return pickled
 

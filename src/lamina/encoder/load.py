@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,7 +25,7 @@ from lamina.encoder.families import Match, checkpoint_name, match, parse, run_na
 from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
-from lamina.files import read_json, write_atomically
+from lamina.files import expanded, read_json, write_atomically
 from lamina.paths import cache_folder
 from lamina.run import Run
 
@@ -140,7 +140,7 @@ def locate(name: str, *, pretrained: bool, allow_pickle: bool = False) -> Path:
     """The folder that a name stands for; fetched from the hub if need be, with the weights if they are wanted."""
     if name == "minilm" or name in PRESETS:  # presets have MiniLM's vocabulary
         return minilm_folder()
-    if (folder := Path(name).expanduser()).is_dir():
+    if (folder := expanded(name)).is_dir():
         return folder
     if HUB_ID.fullmatch(name):
         return download(name, pretrained=pretrained, allow_pickle=allow_pickle)
@@ -198,15 +198,16 @@ def from_run(folder: Path, options: EncoderOptions) -> Source:
     return Source(options.model, config, tokenizer_for(options, folder), weights, layout="run")
 
 
-def download(name: str, *, pretrained: bool, allow_pickle: bool) -> Path:
+def download(name: str, *, pretrained: bool, allow_pickle: bool, revision: str | None = None, token: Any = None) -> Path:
     """The hub's files of a model, or the copy of them that is already here."""
     from huggingface_hub import snapshot_download
 
+    fetch = partial(snapshot_download, name, ignore_patterns=["*/*"], revision=revision, token=token)
     weights = ["*.safetensors"] if pretrained else []
     try:
-        folder = Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, *weights], ignore_patterns=["*/*"]))
+        folder = Path(fetch(allow_patterns=[*SMALL_FILES, *weights]))
         if pretrained and allow_pickle and not any(folder.glob("*.safetensors")):
-            snapshot_download(name, allow_patterns=["pytorch_model*.bin"], ignore_patterns=["*/*"])
+            fetch(allow_patterns=["pytorch_model*.bin"])
     except Exception as error:  # the hub's client raises dozens of kinds, and each is the same news
         raise LaminaError(f"{name!r} is no folder here and cannot be fetched from the hub: {line(error)}") from None
     return folder
@@ -224,7 +225,7 @@ def tokenizer_for(options: EncoderOptions, folder: Path) -> Path:
     """The tokenizer.json that the options name, else the one of the model's folder."""
     if options.tokenizer is None:
         return tokenizer_in(folder)
-    path = Path(options.tokenizer).expanduser()
+    path = expanded(options.tokenizer)
     return path if path.is_file() else tokenizer_in(locate(options.tokenizer, pretrained=False))
 
 

@@ -41,7 +41,7 @@ def choose_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise LaminaError(f"train.device = {name!r} cannot be used here ({reason}): choose auto, cpu, cuda or mps") from error
+        raise LaminaError(f"device {name!r} cannot be used here ({reason}): choose auto, cpu, cuda or mps") from error
     return device
 
 
