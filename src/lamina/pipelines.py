@@ -163,7 +163,7 @@ class QuestionAnsweringPipeline:
                 words=options.align_to_words,
             )
         best = [answers.best(options.top_k, impossible=options.handle_impossible_answer) for answers in found]
-        return [answers[0] if options.top_k == 1 else answers for answers in best]
+        return [answers if options.top_k > 1 and answers[0]["score"] > 0 else answers[0] for answers in best]
 
     def _cut(self, pairs: Sequence[tuple[str, str]], options: Options) -> Cutting:
         limit = self.reader.model.encoder.config.max_length

@@ -355,7 +355,7 @@ def test_unknown_and_impossible_options() -> None:
 def test_a_hub_id(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, list[str]]] = []
 
-    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
+    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str], **hub: object) -> str:
         asked.append((name, allow_patterns))
         return str(bert)
 
@@ -371,7 +371,7 @@ def test_a_hub_id(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pickle_is_fetched_only_where_there_is_nothing_else(pickled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
-    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
+    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str], **hub: object) -> str:
         asked.append(allow_patterns)
         return str(pickled)
 
