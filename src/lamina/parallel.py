@@ -19,7 +19,9 @@ R = TypeVar("R")
 def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     """As the builtin `map`, on as many workers as torch has threads; these are shared out among the workers.
 
-    Modes of torch that belong to a thread (inference mode, autocast) must be set inside `function`.
+    Modes of torch that belong to a thread (inference mode, autocast) must be set inside `function`. While the workers
+    run, threads of others that meet torch for the first time begin with a worker's number of threads: torch keeps one
+    number for all of them.
     """
     threads = torch.get_num_threads()
     workers = min(threads, len(items))

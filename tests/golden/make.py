@@ -1,6 +1,6 @@
 """Asks the question-answering pipeline of `transformers` 4.57.6, the last 4.x, and writes down what it says.
 
-    python -m venv old && old/bin/pip install -c constraints-old.txt torch==2.13.0 transformers==4.57.6
+    python -m venv old && old/bin/pip install torch==2.13.0 transformers==4.57.6
     old/bin/python tests/golden/make.py
 
 Needs nothing of Lamina. The answers are in pipeline.json.gz; this is how they came to be, not a test.
