@@ -80,7 +80,7 @@ def test_confidences_of_several_texts_belong_together(reader: lamina.Reader) -> 
 
 def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:
     usual = reader.answer(["Who?", "When?"], [cases.MILL, "Ada."])
-    assert reader.answer((q for q in ("Who?", "When?")), (t for t in (cases.MILL, "Ada."))) == usual  # type: ignore[call-overload]
+    assert reader.answer((q for q in ("Who?", "When?")), (t for t in (cases.MILL, "Ada."))) == usual
 
 
 def test_the_same_texts_are_tokenised_once(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:

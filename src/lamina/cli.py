@@ -226,10 +226,10 @@ def ask(
         list[str] | None, typer.Argument(metavar="[QUESTION]...", help="Questions; none: they are read one a line.")
     ] = None,
     context: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--context", metavar="FILE|-", help="A .txt, .md, .html, .pdf or .docx file, or - for standard input."),
-    ] = [],  # noqa: B006 - typer reads the default
-    text: Annotated[list[str], typer.Option("--text", help="A text, here on the command line.")] = [],  # noqa: B006
+    ] = None,
+    text: Annotated[list[str] | None, typer.Option("--text", help="A text, here on the command line.")] = None,
     model: Annotated[str, typer.Option("--model", help=MODEL_HELP)] = DEFAULT_MODEL,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many answers to show.")] = 1,
     threshold: Annotated[
@@ -247,11 +247,12 @@ def ask(
     from lamina.asking import Conversation, converse, reply_json, reply_text
 
     piped = sys.stdin is not None and not sys.stdin.isatty()
-    if piped and not context and not text and questions:
-        context = ["-"]  # what is piped in is the text
-    if context.count("-") > (1 if questions else 0):
+    files, texts = context or [], text or []
+    if piped and questions and not files and not texts:
+        files = ["-"]  # what is piped in is the text
+    if files.count("-") > (1 if questions else 0):
         raise LaminaError("--context -: standard input is read once: name the questions, and other texts as files")
-    documents = [*_documents(context), *_texts(text)]
+    documents = [*_documents(files), *_texts(texts)]
     if not questions and not piped:
         if as_json or as_jsonl or sys.stdin is None:
             raise LaminaError("there is no question: name one, or pipe them in, one a line")
@@ -263,9 +264,9 @@ def ask(
     if not documents:
         raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
     reader = _load(model, device, threads, allow_pickle=allow_pickle)
-    texts = [document.text for document in documents]
+    contexts = [document.text for document in documents]
     together = [questions] if questions else _lines_as_they_come()
-    replies = (reply for some in together for reply in reader.replies(some, texts, threshold=threshold, top_k=top_k))
+    replies = (reply for some in together for reply in reader.replies(some, contexts, threshold=threshold, top_k=top_k))
     if as_json:
         _print_json([reply_json(reply, documents) for reply in replies])
         return

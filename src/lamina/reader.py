@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -65,18 +65,18 @@ class Reader:
         self.recipe, self.model, self.tokenizer = trained.recipe, trained.model, trained.tokenizer
         self.threshold, self.calibration = trained.threshold, trained.calibration
 
-    @overload  # a text is a sequence of texts to the type checker, and the first match counts
+    @overload  # a text is an iterable of texts to the type checker, and the first match counts
     def answer(  # type: ignore[overload-overlap]
-        self, questions: str, context: str | Sequence[str], *, threshold: float | None = None, top_k: int = 1
+        self, questions: str, context: str | Iterable[str], *, threshold: float | None = None, top_k: int = 1
     ) -> Reply: ...
     @overload
     def answer(
-        self, questions: Sequence[str], context: str | Sequence[str], *, threshold: float | None = None, top_k: int = 1
+        self, questions: Iterable[str], context: str | Iterable[str], *, threshold: float | None = None, top_k: int = 1
     ) -> list[Reply]: ...
     def answer(
         self,
-        questions: str | Sequence[str],
-        context: str | Sequence[str],
+        questions: str | Iterable[str],
+        context: str | Iterable[str],
         *,
         threshold: float | None = None,
         top_k: int = 1,
