@@ -59,7 +59,7 @@ def test_the_plain_model_equals_transformers(batch: Batch) -> None:
     encoder.load_state_dict({ours: weights[f"bert.{name}"] for ours, name in names.items()})
     head = SpanHead(32)
     head.load_state_dict({"weight": weights["qa_outputs.weight"], "bias": weights["qa_outputs.bias"]})
-    ours = Model(encoder, {"main": Task(LastLayer(32), head)}).eval()
+    ours = Model(encoder, {"main": Task(LastLayer(32, encoder.config.layers), head)}).eval()
 
     with torch.no_grad():
         found = ours(batch)

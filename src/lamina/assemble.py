@@ -20,6 +20,7 @@ from lamina.encoder.files import read_tensors
 from lamina.errors import LaminaError
 from lamina.files import expanded, read_json
 from lamina.heads import SpanHead
+from lamina.mixers import Shape
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import Run
@@ -33,7 +34,7 @@ def build_model(recipe: Recipe, encoder: Encoder) -> Model:
 
 
 def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
-    mixer = options.mixer.build(encoder.config.hidden)
+    mixer = options.mixer.build(Shape(encoder.config.hidden, encoder.config.layers, options.head.slots))
     return Task(mixer, options.head.build(mixer.width))
 
 

@@ -36,5 +36,5 @@ class Model(nn.Module):
         part = cast(Task, self.tasks[task])
         if x is None:
             x = self.encoder.embed(batch.ids, batch.type_ids)  # [R, T, H]
-        stack = self.encoder(x, batch.mask, keep=part.mixer.layers(self.encoder.config.layers))
+        stack = self.encoder(x, batch.mask, keep=part.mixer.layers)
         return part.head(part.mixer(stack, part.head.queries()), batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -46,6 +46,7 @@ class SpanHead(nn.Module):
 class SpanHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    slots: ClassVar[int] = SpanHead.slots
     type: Literal["span"] = "span"
 
     def build(self, width: int) -> SpanHead:

@@ -12,18 +12,16 @@ from torch import Tensor
 
 from lamina.encoder.stack import HiddenStack
 from lamina.mixers.pooling import LastLayer, LastLayerOptions
+from lamina.mixers.shape import Shape
 
 MixerOptions = LastLayerOptions
 
-__all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions"]
+__all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions", "Shape"]
 
 
 class Mixer(Protocol):
     width: int  # D of the vectors it yields
-
-    def layers(self, depth: int) -> tuple[int, ...]:
-        """Which layers it needs from an encoder of `depth` blocks; no others are kept."""
-        ...
+    layers: tuple[int, ...]  # which layers it needs, in rising order; no others are kept
 
     def __call__(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         """[R, Q, T, D] where Q is 1, or the number of the head's queries when each gets its own mixture."""

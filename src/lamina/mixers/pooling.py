@@ -8,17 +8,16 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.encoder.stack import HiddenStack
+from lamina.mixers.shape import Shape
 
 
 class LastLayer(nn.Module):
     """The plain model: the last layer's states, no parameters."""
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, depth: int) -> None:
         super().__init__()
         self.width = hidden
-
-    def layers(self, depth: int) -> tuple[int, ...]:
-        return (depth,)
+        self.layers = (depth,)
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         return stack.layer(stack.depth).unsqueeze(1)  # [R, 1, T, H]
@@ -29,5 +28,5 @@ class LastLayerOptions(BaseModel):
 
     type: Literal["last"] = "last"
 
-    def build(self, hidden: int) -> LastLayer:
-        return LastLayer(hidden)
+    def build(self, shape: Shape) -> LastLayer:
+        return LastLayer(shape.hidden, shape.depth)
