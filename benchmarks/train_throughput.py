@@ -38,6 +38,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Longs, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
+from lamina.judging import Part
 from lamina.model import Model
 from lamina.progress import Silent
 from lamina.recipe import parse_recipe
@@ -97,7 +98,8 @@ class Ours:
     def run(self, seed: int, done: Done) -> float:
         """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
         options = self.recipe.train.model_copy(update={"seed": seed})
-        plan = make_plan(options, self.windows, self.model, self.windows)
+        part = Part((), self.windows)
+        plan = make_plan(options, part, self.model, part)
         optimizer = make_optimizer(self.model, options)
         state = State()
         stopped = began = time.perf_counter()
@@ -110,7 +112,7 @@ class Ours:
         fit(
             self.model,
             {name: [task.objective.build()] for name, task in self.recipe.tasks.items()},
-            [(epoch, partial(make_step, self.windows, rows, options.memory_tokens)) for epoch, rows in plan],
+            [(epoch, partial(make_step, part, rows, options.memory_tokens)) for epoch, rows in plan],
             evaluate=no_evaluation,
             evaluate_at=set(),
             optimizer=optimizer,

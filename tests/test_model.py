@@ -114,8 +114,9 @@ def test_answers_may_lie_in_the_context_and_at_the_classifier_token(batch: Batch
 class _Asks(LastLayer):
     """Remembers what it was given."""
 
-    def layers(self, depth: int) -> tuple[int, ...]:
-        return (0, depth)
+    def __init__(self, hidden: int, depth: int) -> None:
+        super().__init__(hidden, depth)
+        self.layers = (0, depth)
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         self.seen = (stack.layers, queries)
@@ -124,7 +125,7 @@ class _Asks(LastLayer):
 
 def test_a_mixer_gets_the_layers_it_asks_for_and_the_head_s_queries(batch: Batch) -> None:
     tiny = model(layers=2)
-    mixer, head = _Asks(16), SpanHead(16)
+    mixer, head = _Asks(16, 2), SpanHead(16)
     Model(tiny.encoder, {"main": Task(mixer, head)})(batch)
     layers, queries = mixer.seen
     assert layers == (0, 2)

@@ -293,6 +293,31 @@ def export(
 
 
 @app.command()
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs, scored on the same questions.")],
+    out: Annotated[Path, typer.Option("--out", help="The new folder.")],
+    how: Annotated[Literal["max", "mean"], typer.Option("--how", help="Of the runs' probabilities.")] = "max",
+    data: Annotated[
+        str | None, typer.Option("--data", help="The runs' dev set, if it is not where the first run's recipe says.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let several runs answer their dev set together, from what they saved: no model is loaded."""
+    from lamina.ensembling import ensemble
+    from lamina.progress import shown
+
+    with shown() as progress:
+        result = ensemble(runs, out, how=how, data=data, progress=progress)
+    if as_json:
+        _print_json(result)
+        return
+    _print_scores(result["scores"])
+    counts = result["counts"]
+    print(f"{counts['wrong']} wrong, of which {counts['second_right']} have the right answer second")
+    print(f"ensemble: {out}")
+
+
+@app.command()
 def inspect(recipe: RecipeArgument, settings: Setting = [], threads: Threads = None, as_json: Json = False) -> None:  # noqa: B006
     """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
     import torch

@@ -6,15 +6,27 @@ all options, and so the registry.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from pydantic import Field
 from torch import Tensor
 
 from lamina.encoder.stack import HiddenStack
-from lamina.mixers.pooling import LastLayer, LastLayerOptions
+from lamina.mixers.compression import CompressionOptions
+from lamina.mixers.convolution import ConvolutionOptions, InceptionOptions, XceptionOptions
+from lamina.mixers.pooling import AverageOptions, LastLayer, LastLayerOptions, LearnedOptions
 from lamina.mixers.shape import Shape
 
-MixerOptions = LastLayerOptions
+MixerOptions = Annotated[
+    LastLayerOptions
+    | AverageOptions
+    | LearnedOptions
+    | CompressionOptions
+    | ConvolutionOptions
+    | InceptionOptions
+    | XceptionOptions,
+    Field(discriminator="type"),
+]
 
 __all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions", "Shape"]
 
