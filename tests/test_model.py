@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from lamina.data.batches import Batch, make_batch, pack
 from lamina.encoder import families
 from lamina.encoder.blocks import Encoder
-from lamina.encoder.stack import HiddenStack
 from lamina.heads import SpanHead, SpanOutputs
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.objectives import SpanLoss
 from lamina.objectives.span import span_cross_entropy
+from lamina.stack import HiddenStack
 from tests.tiny import corpus, model, windows
 
 

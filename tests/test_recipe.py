@@ -113,7 +113,7 @@ def problem(values: dict[str, Any]) -> str:
         ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
         (
             {"xyzzy": 1},
-            "xyzzy: no such field; there are answer, data, encoder, head, mixer, objective, train, window",
+            "xyzzy: no such field; there are answer, cache, data, encoder, head, mixer, objective, train, tune, window",
         ),
     ],
 )

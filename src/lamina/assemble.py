@@ -71,7 +71,7 @@ def dev_examples(recipe: Recipe) -> list[Example]:
     data = recipe.main.data
     if data.dev is None:
         return []
-    return sample(load_examples(data.dev, duplicate_ids=data.duplicate_ids), data.dev_questions, recipe.train.seed)
+    return load_examples(data.dev, duplicate_ids=data.duplicate_ids)[: data.dev_questions]
 
 
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:

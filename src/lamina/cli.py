@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
@@ -34,14 +35,17 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Look at, check, repair and make data sets.", no_args_is_help=True)
 recipes_app = typer.Typer(help="The recipes that come with Lamina.", no_args_is_help=True)
+cache_app = typer.Typer(help="The stored states of frozen layers.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(recipes_app, name="recipes")
+app.add_typer(cache_app, name="cache")
 
 RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a run's recipe.json, or a name of `recipes list`.")]
 Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
 DataOption = Annotated[str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, or a name of `data list`.")]
+Stores = Annotated[list[str] | None, typer.Argument(help="Stores, by the beginning of their names.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -318,27 +322,41 @@ def ensemble(
 
 
 @app.command()
-def inspect(recipe: RecipeArgument, settings: Setting = [], threads: Threads = None, as_json: Json = False) -> None:  # noqa: B006
+def inspect(
+    recipe: RecipeArgument,
+    settings: Setting = [],  # noqa: B006
+    f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
     """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
     import torch
 
     from lamina import inspection
+    from lamina.bundled import recipe_path
 
     if threads:
         torch.set_num_threads(threads)
-    report = inspection.inspect(_recipe(recipe, settings))
+    if f1 is None:
+        f1 = inspection.f1_beside(recipe_path(recipe))
+    report = inspection.inspect(_recipe(recipe, settings), f1)
     if as_json:
         _print_json(report)
         return
     parameters = report["parameters"]
     print(f"parameters: {parameters['total']:,}, of which {parameters['trainable']:,} train")
     for part, count in parameters["by_part"].items():
-        print(f"  {part}: {count:,}")
+        print(f"  {part}: {count:,}, of which {parameters['trainable_by_part'].get(part, 0):,} train")
+    if f1 is not None:
+        print(f"efficiency: {report['efficiency']:.2f} = (F1 {f1:.1f} - 50) / log10(trained parameters)")
     if training := report["training"]:
         print(
             f"training: {training['questions']:,} questions, {training['windows']:,} windows, "
-            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs']:g} epochs"
+            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs'] or 0:g} epochs"
         )
+        if store := training["store"]:
+            beyond = "" if store["fits"] else ", more than cache.max_gb: the encoder will run live"
+            print(f"store: {store['gb']:g} GB of layers {', '.join(map(str, store['layers']))} in {store['dtype']}{beyond}")
         print(f"work: {training['flops'] / 1e12:,.0f} TFLOP, about {training['estimated_minutes']:g} minutes here")
     else:
         print(report["note"])
@@ -426,6 +444,55 @@ def data_make(
         return
     for path, questions in written.items():
         print(f"{path}: {questions} questions")
+
+
+@cache_app.command("list")
+def cache_list(as_json: Json = False) -> None:
+    """List the stores, the last used first."""
+    from lamina.cache.housekeeping import ago, list_stores
+
+    stores = list_stores()
+    if as_json:
+        _print_json([asdict(store) for store in stores])
+        return
+    for store in stores:
+        whole = "" if store.share == 1 else f", {store.share:.0%} written"
+        layers = ", ".join(map(str, store.layers))
+        print(
+            f"{store.name}  {store.bytes / 1e6:,.0f} MB  layers {layers} of {store.model} on {store.data} in {store.dtype}"
+            f"{whole}, used {ago(store.used)} ago"
+        )
+    print(f"{len(stores)} stores, {sum(store.bytes for store in stores) / 1e9:.2f} GB", file=sys.stderr)
+
+
+@cache_app.command("verify")
+def cache_verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Stores, by the beginning of their names.")] = None,
+) -> None:
+    """Check the checksums of some stores, or of all. What is damaged is computed again when it is next needed."""
+    from lamina.cache.housekeeping import list_stores, verify_store
+
+    problems = 0
+    for name in names or [store.name for store in list_stores()]:
+        found = verify_store(name)
+        problems += len(found)
+        print("\n".join(found) if found else f"{name}: sound")
+    if problems:
+        raise LaminaError(f"{problems} shards are missing or damaged: the next training computes them again")
+
+
+@cache_app.command("clear")
+def cache_clear(
+    names: Stores = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every store.")] = False,
+) -> None:
+    """Remove stores. All they hold can be computed again."""
+    from lamina.cache.housekeeping import clear_store, list_stores
+
+    if bool(names) == everything:
+        raise LaminaError("name the stores to clear, or say --all: `lamina cache list` shows them")
+    cleared = sum(clear_store(name) for name in names or [store.name for store in list_stores()])
+    print(f"{cleared / 1e6:,.0f} MB cleared")
 
 
 @recipes_app.command("list")

@@ -20,7 +20,6 @@ from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
 from lamina.data.sources import load_examples
-from lamina.data.splits import sample
 from lamina.data.windows import WindowOptions, Windows, windows_fingerprint
 from lamina.errors import LaminaError
 from lamina.evaluation import references, score_all, score_at
@@ -82,14 +81,13 @@ class _Member:
     logits: SpanLogits
     threshold: float  # tuned on its held-out questions
     data: dict[str, Any]
-    seed: int
     window: WindowOptions
     answer: AnswerOptions
 
     def read(self, data: str | None) -> list[Example]:
         """The questions that it was scored on, by its recipe, or those of `data`."""
         examples = load_examples(data or self.data["dev"], duplicate_ids=self.data["duplicate_ids"])
-        return sample(examples, self.data["dev_questions"], self.seed)
+        return examples[: self.data["dev_questions"]]
 
     def answered(self, examples: Sequence[Example]) -> bool:
         """Is it these questions that it was scored on?"""
@@ -108,7 +106,6 @@ def _open(path: Path) -> _Member:
             logits,
             threshold=float(info["threshold"]),
             data={name: recipe["tasks"]["main"]["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
-            seed=int(recipe["train"]["seed"]),
             window=WindowOptions.model_validate(recipe["window"]),
             answer=AnswerOptions.model_validate(recipe["answer"]),
         )
@@ -128,7 +125,7 @@ def _examples(members: Sequence[_Member], data: str | None) -> list[Example]:
         if not member.answered(examples):
             raise LaminaError(
                 f"{member.run.path}: was not scored on the same questions as {first.run.path}: combine runs of one dev set "
-                "(data.dev_questions draws them by train.seed)"
+                "and of one data.dev_questions"
             )
     return examples
 

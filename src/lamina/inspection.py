@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.freezing import trains
 from lamina.errors import LaminaError
+from lamina.files import read_json
 from lamina.model import Model
 from lamina.recipe import Recipe
 from lamina.storing import not_storable, stored_bytes
@@ -65,6 +67,15 @@ def efficiency(f1: float, parameters: int) -> float:
     3.27
     """
     return (f1 - 50) / math.log10(parameters)
+
+
+def f1_beside(recipe: Path) -> float | None:
+    """The F1 at the tuned threshold of the run that a recipe.json stands in, if it has been scored."""
+    scores = recipe.with_name("scores.json")
+    if recipe.name != "recipe.json" or not scores.is_file():
+        return None
+    f1 = read_json(scores).get("tuned", {}).get("f1")
+    return None if f1 is None else float(f1)
 
 
 def layer_flops(config: EncoderConfig, length: int) -> float:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from lamina.data.batches import Batch
 from lamina.encoder.blocks import Encoder
-from lamina.encoder.stack import POOLED, HiddenStack
 from lamina.heads import Head, Outputs
 from lamina.mixers import Mixer
+from lamina.stack import POOLED, HiddenStack
 
 
 class Task(nn.Module):

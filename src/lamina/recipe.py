@@ -38,7 +38,7 @@ class DataOptions(BaseModel):
     holdout: float = Field(default=0.05, ge=0, lt=1)
     duplicate_ids: Literal["error", "rename"] = "error"
     questions: int | None = Field(default=None, ge=1)  # train on so many, drawn by train.seed
-    dev_questions: int | None = Field(default=None, ge=1)
+    dev_questions: int | None = Field(default=None, ge=1)  # score the first so many: the same ones for every seed
     fraction: float = Field(default=1.0, gt=0, le=1)  # of what is left to train on; a smaller part lies within a larger one
 
 

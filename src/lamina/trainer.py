@@ -30,6 +30,7 @@ from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import expanded, make_folder, read_json, replacing, write_json
 from lamina.heads.outputs import logits_of
+from lamina.inspection import count_parameters
 from lamina.judging import Part, judge_of
 from lamina.model import Model
 from lamina.progress import Progress, Silent
@@ -91,7 +92,7 @@ def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, pr
     torch.manual_seed(recipe.train.seed)  # for weights that start at random
     model = build_model(recipe, encoders.load(material.source)).to(device)
     optimizer = make_optimizer(model, recipe.train)
-    info = _describe(run, recipe, material, device)
+    info = _describe(run, recipe, material, device) | {"parameters": count_parameters(model)}
     begun = read_json(run.info) if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from lamina.encoder.stack import HiddenStack
 from lamina.heads import SpanHead
 from lamina.mixers import MixerOptions, Shape
+from lamina.stack import HiddenStack
 
 BERT_LARGE = Shape(1024, 24, 2)
 

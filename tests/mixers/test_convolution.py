@@ -107,7 +107,8 @@ def test_small_xception() -> None:
     def normed(x: Tensor) -> Tensor:
         n: Any = next(norms)
         scale = n.weight / (n.running_var + n.eps).sqrt()
-        return (x - n.running_mean[:, None]) * scale[:, None] + n.bias[:, None]
+        made: Tensor = (x - n.running_mean[:, None]) * scale[:, None] + n.bias[:, None]
+        return made
 
     def separable(x: Tensor) -> Tensor:
         each = convolved(x, next(convolutions).weight, groups=len(x))

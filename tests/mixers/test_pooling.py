@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
 from lamina.data.batches import make_batch
-from lamina.encoder.stack import HiddenStack
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayerOptions, MixerOptions, Shape
 from lamina.mixers.pooling import AverageOptions, Learned, LearnedOptions, WeightedSum, WithLastLayer
+from lamina.stack import HiddenStack
 from tests.mixers import count, random_stack
 from tests.tiny import corpus, windows
 
@@ -166,3 +166,15 @@ def test_counts_of_bert_large() -> None:
     assert count(LastLayerOptions()) == count(AverageOptions()) == 2_050
     assert count(LearnedOptions(separate=False, init="random")) == 2_076
     assert count(LearnedOptions()) == 2_102
+
+
+@pytest.mark.parametrize("options", get_args(get_args(MixerOptions)[0]), ids=lambda options: options.__name__)
+def test_nothing_is_drawn_on_the_meta_device(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(*_: object, **__: object) -> None:
+        raise AssertionError("torch imports its compiler to draw there, which takes a second")
+
+    for name in ("normal_", "uniform_", "random_"):
+        monkeypatch.setattr(torch.Tensor, name, drawn)
+    with torch.device("meta"):
+        assert options().build(SHAPE).width
+        assert LearnedOptions(init="random").build(SHAPE).weight.is_meta

@@ -103,10 +103,10 @@ def _bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
 
 
-def age(seconds: float) -> str:
+def ago(seconds: float) -> str:
     """How long ago a time was, in the largest whole unit.
 
-    >>> age(time.time() - 7300)
+    >>> ago(time.time() - 7300)
     '2 hours'
     """
     passed = max(0, int(time.time() - seconds))

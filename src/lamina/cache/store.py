@@ -31,11 +31,11 @@ from torch import Tensor
 from lamina.cache.options import Dtype
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import Windows
-from lamina.encoder.stack import HiddenStack
 from lamina.errors import LaminaError
 from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.paths import cache_folder
 from lamina.progress import Progress, Silent
+from lamina.stack import HiddenStack
 
 FORMAT = 1
 SHARD_BYTES = 64 << 20

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lamina.data.windows import Windows
-from lamina.encoder.stack import HiddenStack
+from lamina.stack import HiddenStack
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lamina.encoder.stack import HiddenStack
+from lamina.stack import HiddenStack
 
 Family = Literal["bert", "electra", "albert", "roberta", "distilbert"]
 Activation = Literal["gelu", "gelu_new", "relu"]

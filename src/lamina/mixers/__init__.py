@@ -11,11 +11,11 @@ from typing import Annotated, Protocol
 from pydantic import Field
 from torch import Tensor
 
-from lamina.encoder.stack import HiddenStack
 from lamina.mixers.compression import CompressionOptions
 from lamina.mixers.convolution import ConvolutionOptions, InceptionOptions, XceptionOptions
 from lamina.mixers.pooling import AverageOptions, LastLayer, LastLayerOptions, LearnedOptions
 from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
 
 MixerOptions = Annotated[
     LastLayerOptions

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
-from lamina.encoder.stack import HiddenStack
 from lamina.mixers.pooling import Average, Learned, WithLastLayer
 from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
 
 STD = 1e-3
 
@@ -47,7 +47,7 @@ class SeparateDense(nn.Module):
         by_layer = states.to(self.weight.dtype).flatten(0, 1).transpose(0, 1)  # [n, R*T, H]
         bias = self.bias.view(len(self.weight), 1, -1)  # [n, 1, size]
         made = torch.baddbmm(bias, by_layer, self.weight)  # [n, R*T, size]
-        return made.transpose(0, 1).unflatten(0, states.shape[:2])
+        return made.transpose(0, 1).view(*states.shape[:3], -1)
 
 
 def start(weight: Tensor, bias: Tensor) -> None:

@@ -22,9 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from lamina.encoder.blocks import Dropout
-from lamina.encoder.stack import HiddenStack
 from lamina.mixers.pooling import WithLastLayer
 from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
 
 
 class TokenPictures(nn.Module):

@@ -16,8 +16,8 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from lamina.encoder.stack import POOLED, HiddenStack
 from lamina.mixers.shape import Shape
+from lamina.stack import POOLED, HiddenStack
 
 Init = Literal["uniform", "random", "last"]
 LAST_LOGIT = 10.0  # its softmax gives the last of 25 layers 0.999
@@ -95,7 +95,7 @@ class WeightedSum(torch.autograd.Function):
     """out_q = sum_i w_qi h_i for weights [Q, n] and n states [R, T, H]: [R, Q, T, H].
 
     The states are never stacked and only they are kept for the backward pass. Torch's own would either copy them all
-    (a stack and a product, whose backward takes ten times as long) or multiply each with the gradient to sum that up.
+    (a stack and a product: several times as long) or multiply each with the gradient to sum that up.
     """
 
     @staticmethod
@@ -167,7 +167,8 @@ class Learned(nn.Module):
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         weights = self.gamma[:, None] * self.mixture()  # [Q, n]
         states = [stack.layer(layer) for layer in self.layers]
-        return cast(Tensor, WeightedSum.apply(weights, *states))  # [R, Q, T, H]
+        mixed: Tensor = WeightedSum.apply(weights, *states)  # type: ignore[no-untyped-call]
+        return mixed  # [R, Q, T, H]
 
 
 class LearnedOptions(BaseModel):

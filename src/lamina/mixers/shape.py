@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lamina.encoder.stack import POOLED
+from lamina.stack import POOLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class TrainOptions(BaseModel):
     evaluate_every: float = Field(default=0.25, gt=0)  # epochs
     keep: Literal["best", "last"] = "best"
     patience: int | None = Field(default=None, ge=1)  # stop after so many evaluations without a gain
-    checkpoints: float | None = Field(default=None, gt=0)  # keep the model every so many epochs, as a run of its own
+    checkpoints: float | None = Field(default=None, ge=0.01)  # keep the model every so many epochs, as a run of its own
     scorer: Literal["official", "bertvision_legacy"] = "official"  # the latter beside the former
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     seed: int = Field(default=0, ge=0, lt=2**63)
