@@ -28,6 +28,11 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
             ["--questions", "6", "--seconds", "0", "--only", "last-2", "LP-head"],
             ["last-2", "last-2-two-epochs", "LP-head", "LP-head-two-epochs", "bytes-float16", "bytes-int8"],
         ),
+        (
+            "cacnn.py",
+            ["--questions", "4", "--seconds", "0", "--filters", "4"],
+            ["inference-4", "inference-simplified", "step-4", "step-simplified"],
+        ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),
     ],

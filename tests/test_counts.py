@@ -20,6 +20,17 @@ TRAINABLE = {  # paper 003
     "003/L0-A64": 2_417_664 + 1_538,  # the paper forgot its head
     "003/L0-A768": 28_388_354,
     "003/L12-A64": 110_691_074,
+    "003/CACNN-vectorised-L0": 38_400 + 395_298,  # every norm and the head
+    "003/CACNN-vectorised-L12": 108_310_272 + 395_298,
+    "003/CACNN-simplified-L0": 38_400 + 11_799_558,
+    "003/CACNN-simplified-L12": 108_310_272 + 11_799_558,
+}
+INTERMEDIATE = {  # paper 000 gives no counts: ALBERT with its head, and what each mixer adds
+    "000/plain": 11_685_122,
+    "000/learned": 11_685_122 + 2 * 13,
+    "000/dot": 11_685_122,
+    "000/multiplicative": 11_685_122 + 2 * 768**2,
+    "000/encoder": 11_685_122 + 7_087_872 - 768,  # ALBERT's own block has a bias of the keys
 }
 ABOVE = {  # paper 001: mixer and head, running statistics included
     "001/LP": 2_076,
@@ -37,6 +48,13 @@ ABOVE = {  # paper 001: mixer and head, running statistics included
     "001/classify-xception": 267_010,
     "001/classify-xception-skip": 269_058,
 }
+
+
+@pytest.mark.parametrize(("name", "count"), INTERMEDIATE.items())
+def test_what_the_models_of_paper_000_train(name: str, count: int) -> None:
+    recipe = read_recipe(recipe_path(name))
+    assert count_parameters(build_on_meta(recipe))["trainable"] == count
+    assert f"{count:,}" in recipe_path(name).read_text()
 
 
 @pytest.mark.parametrize(("name", "count"), TRAINABLE.items())

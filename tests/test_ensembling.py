@@ -3,74 +3,28 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lamina.answers.decode import AnswerOptions, decode
 from lamina.answers.ensemble import combine
 from lamina.answers.formats import predictions_json
-from lamina.data.examples import Example
-from lamina.data.logits import SpanLogits
 from lamina.data.squad import read, to_squad
-from lamina.data.windows import WindowOptions, Windows
 from lamina.ensembling import ensemble
 from lamina.errors import LaminaError
-from lamina.evaluation import score_all
 from lamina.files import read_json, write_json
-from lamina.run import FORMAT, Run
-from lamina.saved import load_outputs, save_outputs
+from lamina.run import Run
+from lamina.saved import load_outputs
 from lamina.scoring.squad import score_squad2
 from tests import tiny
 from tests.command import lamina
+from tests.runs import make_run
 
-PLAIN = AnswerOptions()
-CUT = WindowOptions(length=48, query=16, step=8)  # several windows a question
 WRITTEN = {"ensemble.json", "nbest.json", "null_odds.json", "predictions.json", "scores.json"}
-
-
-def half_right(windows: Windows, seed: int) -> SpanLogits:
-    """Logits of a model that has a hunch of the gold spans."""
-    random = np.random.default_rng(seed)
-    start, end = random.normal(scale=1.5, size=(2, len(windows.ids))).astype(np.float32)
-    start[windows.starts[:-1] + windows.gold[:, 0]] += 3
-    end[windows.starts[:-1] + windows.gold[:, 1]] += 3
-    return SpanLogits(start, end)
-
-
-def make_run(
-    path: Path,
-    dev: Path,
-    seed: int,
-    *,
-    window: WindowOptions = CUT,
-    answer: AnswerOptions = PLAIN,
-    threshold: float = 0.0,
-    examples: Sequence[Example] | None = None,
-    dev_questions: int | None = None,
-) -> Run:
-    """A run folder as `lamina train` leaves it, as far as an ensemble looks at it."""
-    run = Run(path)
-    path.mkdir()
-    examples = examples or read(dev)
-    windows = tiny.windows(examples, window)
-    logits = half_right(windows, seed)
-    data = {"train": "train.json", "dev": str(dev), "duplicate_ids": "error", "dev_questions": dev_questions}
-    recipe = {"window": window.model_dump(), "answer": answer.model_dump(), "train": {"seed": seed}}
-    write_json(run.recipe, recipe | {"tasks": {"main": {"data": data}}})
-    write_json(run.info, {"format": FORMAT, "finished": True, "threshold": threshold})
-    shutil.copyfile(tiny.tokenizer().path, run.tokenizer)
-    predictions = decode(windows, logits.start, logits.end, examples, answer)
-    write_json(run.scores, score_all(predictions, examples, threshold))
-    write_json(run.predictions, predictions_json(predictions, threshold))
-    save_outputs(run, windows, logits)
-    return run
 
 
 @pytest.fixture
@@ -218,9 +172,10 @@ def test_what_is_no_finished_run(dev: Path, tmp_path: Path) -> None:
     write_json(run.recipe, recipe)
     with pytest.raises(LaminaError, match=r"recipe\.json: not the recipe of a run \('tasks'\)"):
         ensemble([run.path], tmp_path / "out")
-    run.windows.unlink()
+    older = make_run(tmp_path / "older", dev, 0)
+    older.windows.unlink()
     with pytest.raises(LaminaError, match=r"has no windows\.safetensors"):
-        ensemble([run.path], tmp_path / "out")
+        ensemble([older.path], tmp_path / "out")
 
 
 # The command

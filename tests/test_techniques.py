@@ -46,6 +46,8 @@ USUAL = 2e-3, 110  # learning rate and steps to learn eight examples by heart
 OTHERS = {
     "average": (1e-3, 300),  # the embeddings in the mixture hold back what the blocks say
     "learned": (1e-3, 300),
+    "multiplicative": (1e-3, 170),
+    "encoder": (1e-3, 170),
     "inception": (2e-3, 45),  # few steps, for they are slow
     "xception": (2e-3, 40),
 }

@@ -21,7 +21,7 @@ from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
 from lamina.files import expanded, read_json
 from lamina.heads import SpanHead
-from lamina.mixers import Shape
+from lamina.mixers import LayerAttention, Shape
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import Run
@@ -41,7 +41,13 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     if head.pooled and not config.pooler:
         raise LaminaError("head.pooled: this encoder has no pooler: set head.pooled = false")
     mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
-    return Task(mixer, options.head.build(mixer.width))
+    task = Task(mixer, head.build(mixer.width))
+    if isinstance(mixer, LayerAttention) and task.head.queries() is None:
+        raise LaminaError(
+            f'mixer.type = "{options.mixer.type}" attends with the vectors of the head, but head.type = "{head.type}" offers '
+            'none: choose another mixer ("learned" weighs layers without them) or another head'
+        )
+    return task
 
 
 def build_on_meta(recipe: Recipe) -> Model:
@@ -135,7 +141,7 @@ def load_trained(
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
-    if recipe.main.head.type != "span":
+    if recipe.main.head.objective != "span":
         raise LaminaError(f"{path}: this run does not answer questions: its head is {recipe.main.head.type!r}")
     info = read_json(run.info)
     base = encoders.base_of(run)

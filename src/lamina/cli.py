@@ -322,10 +322,35 @@ def ensemble(
 
 
 @app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, or an ensemble.")],
+    b: Annotated[Path, typer.Argument(metavar="RUN", help="Another, scored on the same questions. Is it better?")],
+    data: Annotated[
+        str | None, typer.Option("--data", help="Their dev set, if it is not where the first run's recipe says.")
+    ] = None,
+    metric: Annotated[Literal["f1", "exact"], typer.Option("--metric", help="The official score to compare.")] = "f1",
+    at: Annotated[Literal["tuned", "zero"], typer.Option("--at", help="Their own thresholds for no answer, or 0.")] = "tuned",
+    clusters: Annotated[
+        Literal["context", "article", "question"], typer.Option("--clusters", help="Questions that depend on each other.")
+    ] = "context",
+    as_json: Json = False,
+) -> None:
+    """Say whether the second run is better than the first, or whether it may be chance, from what they saved."""
+    from lamina.comparing import compare, lines
+
+    result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters)
+    if as_json:
+        _print_json(result)
+    else:
+        print("\n".join(lines(result)))
+
+
+@app.command()
 def inspect(
     recipe: RecipeArgument,
     settings: Setting = [],  # noqa: B006
     f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
+    plot_schedule: Annotated[bool, typer.Option("--plot-schedule", help="Draw the learning rate over the training.")] = False,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -339,7 +364,11 @@ def inspect(
         torch.set_num_threads(threads)
     if f1 is None:
         f1 = inspection.f1_beside(recipe_path(recipe))
-    report = inspection.inspect(_recipe(recipe, settings), f1)
+    read = _recipe(recipe, settings)
+    report = inspection.inspect(read, f1)
+    if plot_schedule:
+        epochs = (report["training"] or {}).get("epochs") or read.train.epochs
+        report["schedule"] = inspection.schedule_points(read.train, epochs)
     if as_json:
         _print_json(report)
         return
@@ -361,6 +390,44 @@ def inspect(
     else:
         print(report["note"])
     print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
+    if plot_schedule:
+        from lamina.drawing import curve
+
+        print(f"schedule: {read.train.schedule}, the learning rate over {epochs:g} epochs")
+        print("\n".join(curve([point["lr"] for point in report["schedule"]], read.train.lr)))
+
+
+@app.command()
+def layers(
+    run: ModelArgument,
+    data: DataOption,
+    example: Annotated[str | None, typer.Option("--example", help="The id of the question to show token by token.")] = None,
+    questions: Annotated[int | None, typer.Option("--questions", min=1, help="Look at the first so many only.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The folder for what is written; RUN/layers if not given.")] = None,
+    duplicate_ids: Duplicates = "error",
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Say which layers answer which questions, for the mixers learned, dot, multiplicative and encoder."""
+    from lamina import layers as looking
+    from lamina.data.sources import load_examples
+    from lamina.progress import shown
+
+    reader = _load(run, device, threads, allow_pickle=False)
+    examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")[:questions]
+    with shown() as progress:
+        seen = looking.look(reader, examples, example=example, progress=progress)
+    files = looking.write(seen, Path(run) / "layers" if out is None else out)
+    if as_json:
+        strip = asdict(seen.example) | {"weights": seen.example.weights.tolist()}
+        _print_json(asdict(seen) | {"example": strip, "files": [str(file) for file in files]})
+        return
+    print("\n".join(looking.table_lines(seen)))
+    print(f"\nquestion {seen.example.id}: {seen.example.question}")
+    print(f"answer: {'no answer' if seen.example.answer is None else seen.example.answer}")
+    print("\n".join(looking.strip_lines(seen.example)))
+    print(f"written: {', '.join(map(str, files))}")
 
 
 @data_app.command("list")

@@ -12,12 +12,12 @@ from lamina.cache.store import Store, stored_batch
 from lamina.data.batches import Batch, pack
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
-from lamina.heads import ClassOutputs, Outputs, SpanOutputs
+from lamina.heads import ClassOutputs, SpanOutputs
 from lamina.model import Model
 from lamina.parallel import side_by_side
 from lamina.progress import Progress, Silent
 
-__all__ = ["SpanLogits", "class_logits", "span_logits"]
+__all__ = ["SpanLogits", "class_logits", "each_batch", "places", "span_logits"]
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
@@ -37,14 +37,15 @@ def span_logits(
     """The logits of every window; `progress` advances by windows. The model must be in eval mode."""
     logits = SpanLogits(np.empty(len(windows.ids), np.float32), np.empty(len(windows.ids), np.float32))
 
-    def keep(rows: Longs, batch: Batch, outputs: Outputs) -> None:
+    def work(rows: Longs, batch: Batch) -> None:
+        outputs = model(batch)
         assert isinstance(outputs, SpanOutputs)
-        mask = batch.mask.numpy()
-        token = (windows.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
+        mask = batch.mask.cpu().numpy()
+        token = places(windows, rows, mask)
         logits.start[token] = outputs.start.cpu().numpy()[mask]
         logits.end[token] = outputs.end.cpu().numpy()[mask]
 
-    _run(model, windows, keep, store, tokens, progress)
+    each_batch(model, windows, work, store=store, tokens=tokens, progress=progress)
     return logits
 
 
@@ -52,23 +53,31 @@ def class_logits(model: Model, windows: Windows, *, store: Store | None = None, 
     """[W, C] the logits of every window's classes. The model must be in eval mode."""
     logits: dict[int, Floats] = {}
 
-    def keep(rows: Longs, batch: Batch, outputs: Outputs) -> None:
+    def work(rows: Longs, batch: Batch) -> None:
+        outputs = model(batch)
         assert isinstance(outputs, ClassOutputs)
         logits.update(zip(rows.tolist(), outputs.logits.cpu().numpy(), strict=True))
 
-    _run(model, windows, keep, store, None, progress)
+    each_batch(model, windows, work, store=store, progress=progress)
     return np.stack([logits[window] for window in range(len(windows))])
 
 
-def _run(
+def places(windows: Windows, rows: Longs, mask: npt.NDArray[np.bool_]) -> Longs:
+    """Where the real tokens of a batch of the windows `rows` stand among the tokens of all windows."""
+    place: Longs = (windows.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
+    return place
+
+
+def each_batch(
     model: Model,
     windows: Windows,
-    keep: Callable[[Longs, Batch, Outputs], None],
-    store: Store | None,
-    tokens: int | None,
-    progress: Progress | None,
+    work: Callable[[Longs, Batch], None],
+    *,
+    store: Store | None = None,
+    tokens: int | None = None,
+    progress: Progress | None = None,
 ) -> None:
-    """Every window through the model, in batches of about equal length; `keep` gets what comes out."""
+    """Calls `work` with every window once, in batches of about equal length on the model's device, in inference mode."""
     progress = progress or Silent()
     device = next(model.parameters()).device
     order = np.argsort(-windows.lengths, kind="stable")  # longest first: what does not fit in memory fails at once
@@ -76,8 +85,7 @@ def _run(
     @torch.inference_mode()
     def run(part: Longs) -> int:
         rows = order[part]
-        batch = stored_batch(windows, rows, store)
-        keep(rows, batch, model(batch.to(device)))
+        work(rows, stored_batch(windows, rows, store).to(device))
         return len(rows)
 
     parts = pack(windows.lengths[order], tokens or (TOKENS if device.type == "cpu" else GPU_TOKENS))

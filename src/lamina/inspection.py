@@ -20,6 +20,8 @@ from lamina.files import read_json
 from lamina.model import Model
 from lamina.recipe import Recipe
 from lamina.storing import not_storable, stored_bytes
+from lamina.training.options import TrainOptions
+from lamina.training.schedules import share_of_peak
 
 USUAL_SHARE_OF_PEAK = 0.85  # what benchmarks/train_throughput.py asks of the loop
 
@@ -76,6 +78,12 @@ def f1_beside(recipe: Path) -> float | None:
         return None
     f1 = read_json(scores).get("tuned", {}).get("f1")
     return None if f1 is None else float(f1)
+
+
+def schedule_points(options: TrainOptions, epochs: float, count: int = 65) -> list[dict[str, float]]:
+    """The learning rate at evenly spaced moments of a training, from its beginning to its end."""
+    moments = [number / (count - 1) for number in range(count)]
+    return [{"progress": moment, "lr": options.lr * share_of_peak(options, moment, epochs)} for moment in moments]
 
 
 def layer_flops(config: EncoderConfig, length: int) -> float:

@@ -20,7 +20,7 @@ from lamina.data.windows import WindowOptions
 from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
 from lamina.errors import LaminaError
-from lamina.heads import HeadOptions, SpanHeadOptions
+from lamina.heads import OBJECTIVES, HeadOptions, SpanHeadOptions
 from lamina.mixers import LastLayerOptions, MixerOptions
 from lamina.objectives import ObjectiveOptions, SpanLossOptions
 from lamina.training.options import TrainOptions
@@ -54,15 +54,16 @@ class TaskOptions(BaseModel):
     @classmethod
     def _objective_of_the_head(cls, values: Any) -> Any:
         """A head trains by its own objective unless another is named."""
-        if isinstance(values, dict) and isinstance(values.get("head"), dict) and "type" in values["head"]:
+        if isinstance(values, dict) and isinstance(values.get("head"), dict):
+            usual = OBJECTIVES.get(str(values["head"].get("type")))
             objective = values.get("objective", {})
-            if isinstance(objective, dict):
-                return values | {"objective": {"type": values["head"]["type"]} | objective}
+            if usual and isinstance(objective, dict):
+                return values | {"objective": {"type": usual} | objective}
         return values
 
     @model_validator(mode="after")
     def _objective_fits(self) -> TaskOptions:
-        if self.objective.head != self.head.type:
+        if self.objective.head != self.head.objective:
             raise ValueError(f"objective.type {self.objective.type!r} is for {self.objective.head} heads, not {self.head.type}")
         return self
 

@@ -46,12 +46,15 @@ def save_outputs(run: Run, windows: Windows, logits: SpanLogits) -> None:
     _write(run.outputs, {"start": start, "end": end, "row_starts": windows.starts}, windows.fingerprint)
 
 
+def saved_fingerprint(run: Run) -> str:
+    """Which windows the logits are of, without reading them."""
+    _check_outputs(run)
+    return _read(run.outputs, ())[1]
+
+
 def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
     """The logits and their windows. The windows are good for decoding only: their token ids and gold spans are not kept."""
-    if not run.outputs.is_file():
-        raise LaminaError(
-            f"{run.path}: has no {run.outputs.name}: only a run that answers with spans and has data.dev saves one"
-        )
+    _check_outputs(run)
     if not run.windows.is_file():
         raise LaminaError(f"{run.path}: has no {run.windows.name}, which runs of older versions lack: train it again")
     said, said_of = _read(run.outputs, _LOGITS)
@@ -84,6 +87,13 @@ def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
         fingerprint=fingerprint,
     )
     return windows, SpanLogits(said["start"], said["end"])
+
+
+def _check_outputs(run: Run) -> None:
+    if not run.outputs.is_file():
+        raise LaminaError(
+            f"{run.path}: has no {run.outputs.name}: only a run that answers with spans and has data.dev saves one"
+        )
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -137,6 +137,11 @@ def test_the_learning_rate_follows_the_schedule() -> None:
     assert rates == pytest.approx([1e-3 * rate for rate in wanted])
 
 
+def test_an_exponential_schedule_falls_where_the_epochs_meet() -> None:
+    rates = [entry["lr"] for entry in Training(schedule="exponential", decay=0.5, warmup=0.0, lr=1e-3).steps]
+    assert rates == pytest.approx([1e-3] * 5 + [5e-4] * 5)
+
+
 def test_gradients_are_clipped() -> None:
     """With plain gradient descent the way of a step is its rate times the norm of the clipped gradient."""
     tiny = model()

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, get_args
 
 from pydantic import Field
 from torch import Tensor
 
 from lamina.data.batches import Batch
 from lamina.heads.answerability import AnswerabilityHead, AnswerabilityHeadOptions
+from lamina.heads.cacnn import ContextAwareHead, ContextAwareHeadOptions
 from lamina.heads.outputs import ClassOutputs, SpanOutputs
 from lamina.heads.span import SpanHead, SpanHeadOptions
 
-HeadOptions = Annotated[SpanHeadOptions | AnswerabilityHeadOptions, Field(discriminator="type")]
+HeadOptions = Annotated[SpanHeadOptions | ContextAwareHeadOptions | AnswerabilityHeadOptions, Field(discriminator="type")]
 Outputs = SpanOutputs | ClassOutputs
 
+# The objective that each type of head trains by unless another is named.
+OBJECTIVES: dict[str, str] = {
+    options.model_fields["type"].default: options.objective for options in get_args(get_args(HeadOptions)[0])
+}
+
 __all__ = [
+    "OBJECTIVES",
     "AnswerabilityHead",
     "AnswerabilityHeadOptions",
     "ClassOutputs",
+    "ContextAwareHead",
+    "ContextAwareHeadOptions",
     "Head",
     "HeadOptions",
     "Outputs",

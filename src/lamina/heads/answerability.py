@@ -40,6 +40,7 @@ class AnswerabilityHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = AnswerabilityHead.slots
+    objective: ClassVar[str] = "answerability"
     type: Literal["answerability"] = "answerability"
     pooled: bool = True  # the pooled state is one of the states that the mixer gets (the plain model reads it alone)
     aggregate: Literal["min", "paper_max"] = "min"

@@ -55,6 +55,7 @@ class SpanHeadOptions(BaseModel):
 
     slots: ClassVar[int] = SpanHead.slots
     pooled: ClassVar[bool] = False
+    objective: ClassVar[str] = "span"
     type: Literal["span"] = "span"
 
     def build(self, width: int) -> SpanHead:

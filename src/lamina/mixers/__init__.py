@@ -6,11 +6,12 @@ all options, and so the registry.
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 from torch import Tensor
 
+from lamina.mixers.attention import DotOptions, LayerAttention, LayerEncoderOptions, MultiplicativeOptions
 from lamina.mixers.compression import CompressionOptions
 from lamina.mixers.convolution import ConvolutionOptions, InceptionOptions, XceptionOptions
 from lamina.mixers.pooling import AverageOptions, LastLayer, LastLayerOptions, LearnedOptions
@@ -21,6 +22,9 @@ MixerOptions = Annotated[
     LastLayerOptions
     | AverageOptions
     | LearnedOptions
+    | DotOptions
+    | MultiplicativeOptions
+    | LayerEncoderOptions
     | CompressionOptions
     | ConvolutionOptions
     | InceptionOptions
@@ -28,7 +32,7 @@ MixerOptions = Annotated[
     Field(discriminator="type"),
 ]
 
-__all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions", "Shape"]
+__all__ = ["LastLayer", "LastLayerOptions", "LayerAttention", "Mixer", "MixerOptions", "Shape", "Weighing"]
 
 
 class Mixer(Protocol):
@@ -37,4 +41,15 @@ class Mixer(Protocol):
 
     def __call__(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         """[R, Q, T, D] where Q is 1, or the number of the head's queries when each gets its own mixture."""
+        ...
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A mixer whose vectors are made of layers that each have a weight."""
+
+    layers: tuple[int, ...]
+
+    def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
+        """[R, Q, T, n], or what broadcasts to it: how much each of the n layers counts. The mixer is in eval mode."""
         ...

@@ -101,7 +101,7 @@ class WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weights: Tensor, *states: Tensor) -> Tensor:
         ctx.save_for_backward(weights, *states)
-        return weighted_sum(weights, states)
+        return weighted_sum(weights[:, None], states)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -110,15 +110,15 @@ class WeightedSum(torch.autograd.Function):
         of_weights = dot_products(grad, states) if ctx.needs_input_grad[0] else None
         of_states: Sequence[Tensor | None] = [None] * len(states)
         if any(ctx.needs_input_grad[1:]):
-            of_all = weighted_sum(weights.t(), grad.unbind(1))  # [R, n, T, H]
+            of_all = weighted_sum(weights.t()[:, None], grad.unbind(1))  # [R, n, T, H]
             of_states = [part.to(state.dtype) for part, state in zip(of_all.unbind(1), states, strict=True)]
         return of_weights, *of_states
 
 
 def weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """[Q, n] and n of [R, T, H] -> [R, Q, T, H], one pass over each state."""
+    """Weights [R, Q, T, n], or [Q, 1, n] for all tokens, and n of [R, T, H] -> [R, Q, T, H], one pass over each state."""
     first, *others = (state.to(weights.dtype).unsqueeze(1) for state in states)  # [R, 1, T, H] each
-    column, *columns = weights.t()[:, None, :, None, None].unbind(0)  # [1, Q, 1, 1] each
+    column, *columns = weights.unsqueeze(-2).unbind(-1)  # [R, Q, T, 1] or [Q, 1, 1] each
     total = first * column
     for state, column in zip(others, columns, strict=True):
         total.addcmul_(state, column)
@@ -163,6 +163,10 @@ class Learned(nn.Module):
     def mixture(self) -> Tensor:
         """The weight of each layer without gamma, [Q, n]."""
         return self._rows() if self.raw else self._rows().softmax(-1)
+
+    def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
+        """How much each layer counts, the same for every token: [1, Q, 1, n]."""
+        return self.mixture()[None, :, None]
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         weights = self.gamma[:, None] * self.mixture()  # [Q, n]

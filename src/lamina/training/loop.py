@@ -20,7 +20,7 @@ from lamina.objectives import Term
 from lamina.progress import Progress
 from lamina.training.checkpoint import State, copy_weights, load_weights
 from lamina.training.options import TrainOptions
-from lamina.training.schedules import SCHEDULES
+from lamina.training.schedules import share_of_peak
 
 Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name
 
@@ -52,6 +52,7 @@ def fit(
     """Trains from ``state.step`` to the end of `steps` and leaves the chosen weights in the model."""
     device = next(model.parameters()).device
     trainable = [p for p in model.parameters() if p.requires_grad]
+    epochs = _epochs([epoch for epoch, _ in steps])
     saved_at = time.monotonic()
     progress.start("training", len(steps), state.step)
     with _interruptible() as interrupted:
@@ -77,7 +78,7 @@ def fit(
                 state.costs.padded_tokens += batch.mask.numel()
             norm = nn.utils.clip_grad_norm_(trainable, options.clip)
             _check_finite("norm of the gradient", norm.item(), state.step, [batch for _, batch in step])
-            rate = SCHEDULES[options.schedule]((state.step + 0.5) / len(steps), options.warmup)
+            rate = share_of_peak(options, (state.step + 0.5) / len(steps), epochs)
             for group in optimizer.param_groups:
                 group["lr"] = rate * group.get("peak", options.lr)
             optimizer.step()
@@ -133,6 +134,15 @@ def _evaluate(
     record({"step": state.step, "evaluation": evaluation.metrics})
     scores = ", ".join(f"{name} {value:.2f}" for name, value in evaluation.metrics.items())
     progress.say(f"step {state.step}: {scores}")
+
+
+def _epochs(of_steps: Sequence[int]) -> float:
+    """How many epochs the steps make up, by the length of the first; a part of one counts as one.
+
+    >>> _epochs([0, 0, 1, 1, 2])
+    2.5
+    """
+    return len(of_steps) / max(1, sum(epoch == of_steps[0] for epoch in of_steps))
 
 
 def _totals(terms: dict[str, Sequence[Term]], step: Step) -> dict[str, dict[str, float]]:

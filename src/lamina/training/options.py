@@ -29,8 +29,10 @@ class TrainOptions(BaseModel):
     lr: float = Field(default=1e-4, gt=0)
     rates: RateOptions = RateOptions()
     layer_decay: float = Field(default=1.0, gt=0, le=1)  # each layer of the encoder has so much of the rate of the one above
-    schedule: Literal["linear", "constant"] = "linear"  # after the warm-up
+    schedule: Literal["linear", "cosine", "cosine_restarts", "exponential", "constant"] = "linear"  # after the warm-up
     warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
+    cycles: int = Field(default=2, ge=1)  # of cosine_restarts: how often it falls to 0
+    decay: float = Field(default=0.96, gt=0, le=1)  # of exponential: what is left of the rate after an epoch
     weight_decay: float = Field(default=0.01, ge=0)
     clip: float = Field(default=1.0, gt=0)
     batch_tokens: int = Field(default=3072, ge=1)  # padded tokens of a step

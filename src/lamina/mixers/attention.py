@@ -1,0 +1,227 @@
+"""Mixers that attend to the layers of each token with the head's own query vectors.
+
+Paper: Silva, "Intermediate pretrained contextual embedding models" (000). For a query q of the head (span: the rows S and
+E; classification: each class's row) and a token's states h_1 ... h_L
+
+    dot:             w_i = softmax_i(q . h_i)        v = sum_i w_i h_i
+    multiplicative:  w_i = softmax_i(q W h_i)        v = sum_i w_i h_i        W starts as the identity, so as dot
+    encoder:         a transformer block whose query is made of q and whose keys and values are made of the h_i
+
+and the head's logit is q . v. The query is the head's parameter: a mixer is given it and registers nothing of its own.
+There is no scale in the first two. What the paper leaves open and how it is here: each query has a W of its own (`shared`
+for one); the block adds what it attended to onto the last layer's state, which keeps the token's identity, and both
+queries go through the same weights.
+
+Departures of the block: its keys have no bias, for a softmax over them cancels it; the keys' projection is folded into
+the query (q' = K^T Q q, one vector a head of attention for all tokens), so that no layer's states are projected to keys;
+no dropout on the attention's probabilities, as everywhere in Lamina (see `encoder.blocks`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from lamina.encoder.blocks import Dropout
+from lamina.mixers.pooling import weighted_sum
+from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
+
+
+class TokenSum(torch.autograd.Function):
+    """out_q(t) = sum_i w_qi(t) h_i(t) for weights [R, Q, T, n] and n states [R, T, H]: [R, Q, T, H].
+
+    The states are never stacked, and only they and the weights are kept for the backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, *states: Tensor) -> Tensor:
+        ctx.save_for_backward(weights, *states)
+        return weighted_sum(weights, states)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        weights, *states = ctx.saved_tensors
+        (grad,) = grads  # [R, Q, T, H]
+        of_weights = token_products(grad, states) if ctx.needs_input_grad[0] else None
+        by_query = grad.unbind(1)  # [R, T, H] each
+        by_layer = weights.transpose(1, 3).unsqueeze(2).unbind(1)  # [R, 1, T, Q] each
+        of_states = [
+            weighted_sum(own, by_query).squeeze(1) if needed else None
+            for own, needed in zip(by_layer, ctx.needs_input_grad[1:], strict=True)
+        ]
+        return of_weights, *of_states
+
+
+def token_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
+    return cast(Tensor, TokenSum.apply(weights, *states))  # type: ignore[no-untyped-call]
+
+
+def token_products(grad: Tensor, states: Sequence[Tensor]) -> Tensor:
+    """g_q(t) . h_i(t): [R, Q, T, H] and n of [R, T, H] -> [R, Q, T, n]."""
+    return torch.stack([(grad * state.unsqueeze(1)).sum(-1) for state in states], -1)
+
+
+def attention(queries: Tensor, states: Sequence[Tensor]) -> Tensor:
+    """softmax_i(q . h_i) of every token: [Q, H] and n of [R, T, H] -> [R, Q, T, n]."""
+    scores = torch.stack([F.linear(state, queries) for state in states], -1)  # [R, T, Q, n]
+    return scores.softmax(-1).transpose(1, 2)
+
+
+class LayerAttention(nn.Module):
+    """A mixer that cannot do without the head's queries; it yields a mixture for each of them."""
+
+    def __init__(self, hidden: int, layers: tuple[int, ...]) -> None:
+        super().__init__()
+        self.width = hidden
+        self.layers = layers
+
+    def given(self, stack: HiddenStack, queries: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """The queries [Q, H] and the states to attend to, [R, T, H] each, in the queries' type."""
+        if queries is None:
+            raise ValueError("this mixer attends with the head's queries, but the head has none")
+        return queries, [stack.layer(layer).to(queries.dtype) for layer in self.layers]
+
+
+class Attention(LayerAttention):
+    """sum_i softmax_i(turn(q) . h_i) h_i, where `turn` maps the queries: nn.Identity() for dot, or `Bilinear`."""
+
+    def __init__(self, hidden: int, layers: tuple[int, ...], turn: nn.Module) -> None:
+        super().__init__(hidden, layers)
+        self.turn = turn
+
+    def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
+        """How much each layer of a token counts, [R, Q, T, n]."""
+        given, states = self.given(stack, queries)
+        return attention(self.turn(given), states)
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        given, states = self.given(stack, queries)
+        return token_sum(attention(self.turn(given), states), states)  # [R, Q, T, H]
+
+
+class Bilinear(nn.Module):
+    """q W for every query, [Q, H] -> [Q, H]; `sets` is 1, or Q where each query has its own W."""
+
+    def __init__(self, hidden: int, sets: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(hidden).repeat(sets, 1, 1))
+
+    def forward(self, queries: Tensor) -> Tensor:
+        return torch.matmul(queries.unsqueeze(1), self.weight).squeeze(1)  # [Q, 1, H] and [sets, H, H]
+
+
+class DotOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["dot"] = "dot"
+    embeddings: bool = False  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> Attention:
+        return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), nn.Identity())
+
+
+class MultiplicativeOptions(BaseModel):
+    """`shared`: one W for all queries instead of one for each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["multiplicative"] = "multiplicative"
+    shared: bool = False
+    embeddings: bool = False  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> Attention:
+        turn = Bilinear(shape.hidden, 1 if self.shared else shape.slots)
+        return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), turn)
+
+
+# ---- the encoder block over layers
+
+
+class Projection(nn.Linear):
+    """Starts as BERT's: normal(0, 0.02), bias 0."""
+
+    def reset_parameters(self) -> None:
+        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+            nn.init.normal_(self.weight, std=0.02)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+class LayerEncoder(LayerAttention):
+    """One post-norm transformer block for every token: it asks the token's layers and adds the answer to the last."""
+
+    def __init__(self, hidden: int, layers: tuple[int, ...], *, heads: int, dropout: float) -> None:
+        super().__init__(hidden, layers)
+        self.heads = heads
+        self.query = Projection(hidden, hidden)
+        self.key = Projection(hidden, hidden, bias=False)
+        self.value = Projection(hidden, hidden)
+        self.output = Projection(hidden, hidden)
+        self.attention_norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.up = Projection(hidden, 4 * hidden)
+        self.down = Projection(4 * hidden, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.dropout = Dropout(dropout)
+
+    def folded(self, queries: Tensor) -> Tensor:
+        """What the states are multiplied with for every query and head of attention: [Q, H] -> [Q * A, H]."""
+        size = self.width // self.heads
+        asked = self.query(queries).view(-1, self.heads, size)  # [Q, A, d]
+        keys = self.key.weight.view(self.heads, size, self.width)  # [A, d, H]
+        return torch.einsum("qad,adh->qah", asked, keys).flatten(0, 1) / math.sqrt(size)
+
+    def by_head(self, queries: Tensor, states: Sequence[Tensor]) -> Tensor:
+        """The weights that each head of attention gives to the layers: [R, Q, A, T, n]."""
+        weights = attention(self.folded(queries), states)  # [R, Q * A, T, n]
+        return weights.view(len(weights), -1, self.heads, *weights.shape[2:])
+
+    def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
+        """How much each layer of a token counts, the mean over the heads of attention: [R, Q, T, n]."""
+        return self.by_head(*self.given(stack, queries)).mean(2)
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        given, states = self.given(stack, queries)
+        attended = self.output(self._attend(given, states))  # [R, Q, T, H]
+        last = stack.layer(stack.depth).to(given.dtype).unsqueeze(1)  # [R, 1, T, H]
+        x = self.attention_norm(last + self.dropout(attended))
+        inner = F.gelu(self.up(x))  # [R, Q, T, 4H]
+        return cast(Tensor, self.output_norm(x + self.dropout(self.down(inner))))
+
+    def _attend(self, queries: Tensor, states: Sequence[Tensor]) -> Tensor:
+        """Each head of attention mixes its own part of the values: [R, Q, T, H]."""
+        weights = self.by_head(queries, states).transpose(2, 3).flatten(2, 3)  # [R, Q, T * A, n]
+        size = self.width // self.heads
+        values = [self.value(state).view(len(state), -1, size) for state in states]  # [R, T * A, d] each
+        mixed = token_sum(weights, values)  # [R, Q, T * A, d]
+        return mixed.reshape(*mixed.shape[:2], -1, self.width)
+
+
+def fitting_heads(hidden: int, most: int) -> int:
+    """The largest number of heads up to `most` that divides the width.
+
+    >>> fitting_heads(768, 12), fitting_heads(64, 12)
+    (12, 8)
+    """
+    return max(heads for heads in range(1, most + 1) if hidden % heads == 0)
+
+
+class LayerEncoderOptions(BaseModel):
+    """`heads`: of attention; where it does not divide the width, the next lower number that does."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["encoder"] = "encoder"
+    heads: int = Field(default=12, ge=1)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    embeddings: bool = False  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> LayerEncoder:
+        layers = shape.layers(embeddings=self.embeddings)
+        return LayerEncoder(shape.hidden, layers, heads=fitting_heads(shape.hidden, self.heads), dropout=self.dropout)

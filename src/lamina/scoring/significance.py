@@ -1,0 +1,203 @@
+"""Is one system better than another, or was it chance? From the scores of both on the same items: questions, sentences,
+anything that has a number each.
+
+- The interval of the mean difference is a paired bootstrap's: items are drawn again, with both their scores. Of the resampled
+  means we take the *expanded* percentiles (Hesterberg 2015, "What teachers should know about the bootstrap"), with one
+  departure: the degrees of freedom are those that the kurtosis of the differences leaves. Two systems agree on most
+  questions, so the few on which they differ decide, and plain percentiles, which take the number of these for known, are too
+  narrow. BCa and the studentised bootstrap were tried: where few items differ they cover the truth less often.
+- The p-value is that of approximate randomisation (Noreen 1989; Yeh 2000): were the two systems one, the names of the two
+  could be swapped on every item, so the sign of every difference could be flipped.
+- Items of one cluster (the questions on one text) are not independent of each other. Then whole clusters are drawn, and the
+  signs of whole clusters are flipped.
+
+Both tell about the items: whether *these two* trained models would differ on other questions of the kind. They do not tell
+whether the recipes differ, because another seed is another model. And of twenty comparisons at 95% one is wrong by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.errors import LaminaError
+
+Floats = npt.NDArray[np.float64]
+Clusters = npt.NDArray[np.integer[Any]]
+Verdict = Literal["better", "worse", "not distinguishable"]
+
+LEVEL: Final = 0.95
+POWER: Final = 0.8
+RESAMPLES: Final = 10_000
+_AT_ONCE: Final = 2**20  # numbers in memory
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What sets system b apart from system a."""
+
+    mean: float  # of b's score minus a's
+    low: float  # the interval of the mean
+    high: float
+    p: float
+    verdict: Verdict  # on b
+    items: int
+    clusters: int
+    needed: int | None  # items, to tell a difference of this size apart; None where there is none
+
+
+def tell_apart(
+    a: Floats,
+    b: Floats,
+    clusters: Clusters | None = None,
+    *,
+    level: float = LEVEL,
+    power: float = POWER,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Difference:
+    """Compares the scores [N] of two systems on the same items; `clusters` [N] numbers the cluster of each.
+
+    b is better or worse if the interval leaves out 0 and p is at most 1 - level. The two nearly always agree; where only a
+    handful of items differ, the interval is too bold and p is not.
+    """
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.shape != b.shape:
+        raise LaminaError(f"scores of {len(a)} and of {len(b)} items: give those of the same items, in the same order")
+    differences = b - a
+    low, high = bootstrap_interval(differences, clusters, level=level, resamples=resamples, seed=seed)
+    p = randomisation_p(differences, clusters, resamples=resamples, seed=seed)
+    told = p <= 1 - level and not low <= 0 <= high
+    sums, _ = _totals(differences, clusters)
+    return Difference(
+        mean=float(differences.mean()),
+        low=low,
+        high=high,
+        p=p,
+        verdict="not distinguishable" if not told else "better" if low > 0 else "worse",
+        items=len(differences),
+        clusters=len(sums),
+        needed=items_needed(differences, clusters, level=level, power=power),
+    )
+
+
+def bootstrap_interval(
+    differences: Floats,
+    clusters: Clusters | None = None,
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """The interval that covers the true mean difference with probability `level`.
+
+    A resample is told by how often it holds each kind of cluster, and clusters with the same sum and size are of one kind.
+    So counts of kinds are drawn instead of items: the same distribution, but of all questions on which both systems agree
+    there is only one number.
+    """
+    sums, sizes = _totals(differences, clusters)  # [G] each
+    kinds, counts = np.unique(np.stack([sums, sizes], axis=1), axis=0, return_counts=True)  # [K, 2], [K]
+    random = np.random.default_rng(seed)
+    means = []
+    for rows in _pieces(resamples, len(kinds)):
+        drawn = random.multinomial(len(sums), counts / len(sums), size=rows)  # [rows, K]
+        total = drawn @ kinds  # [rows, 2] sum of differences, number of items
+        means.append(total[:, 0] / total[:, 1])
+    tail = NormalDist().cdf(-_reach(_residuals(sums, sizes), level))
+    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def randomisation_p(
+    differences: Floats, clusters: Clusters | None = None, *, resamples: int = RESAMPLES, seed: int = 0
+) -> float:
+    """How often flipped signs give a mean at least as far from 0 as the one observed; the observed counts as one of them.
+
+    >>> randomisation_p(np.array([0.0, 0.0, 0.5, -0.5]))
+    1.0
+    """
+    sums, _ = _totals(differences, clusters)
+    sizes = np.sort(np.abs(sums[sums != 0]))  # [M]; the order is that of no file, so that p does not depend on it
+    if not len(sizes):
+        return 1.0
+    total = float(sizes.sum())
+    bar = abs(float(sums.sum())) - 1e-9 * total  # sums that differ by rounding only are equal
+    random = np.random.default_rng(seed)
+    hits = 0
+    for rows in _pieces(resamples, len(sizes)):
+        octets = random.integers(0, 256, (rows, -(-len(sizes) // 8)), dtype=np.uint8)
+        up = np.unpackbits(octets, axis=1, count=len(sizes))  # [rows, M] 1 where the sign is plus
+        hits += int(np.count_nonzero(np.abs(2 * (up @ sizes) - total) >= bar))
+    return (1 + hits) / (1 + resamples)
+
+
+def items_needed(
+    differences: Floats, clusters: Clusters | None = None, *, level: float = LEVEL, power: float = POWER
+) -> int | None:
+    """How many items, in clusters like these, tell a true difference of the observed size apart with probability `power`.
+
+    By the normal approximation. None where the means are equal: no number would do.
+    """
+    sums, sizes = _totals(differences, clusters)
+    mean = float(sums.sum() / sizes.sum())
+    if abs(mean) <= 1e-9 * float(np.abs(sums).sum() / sizes.sum()):
+        return None
+    groups = len(sums)
+    squares = float((_residuals(sums, sizes) ** 2).sum()) * groups / (groups - 1)
+    variance = squares / float(sizes.sum())  # of the mean, times the number of items
+    reach = NormalDist().inv_cdf((1 + level) / 2) + NormalDist().inv_cdf(power)
+    return math.ceil(variance * (reach / mean) ** 2)
+
+
+def _totals(differences: Floats, clusters: Clusters | None) -> tuple[Floats, Floats]:
+    """[G] the sum of the differences of each cluster and the number of its items; without clusters an item is one."""
+    differences = np.asarray(differences, np.float64)
+    if differences.ndim != 1 or not np.isfinite(differences).all():
+        raise LaminaError("scores that are not one finite number an item cannot be compared")
+    if clusters is None:
+        sums, sizes = differences, np.ones(len(differences))
+    else:
+        if len(clusters) != len(differences):
+            raise LaminaError(f"{len(clusters)} clusters for {len(differences)} items: name the cluster of each item")
+        of = np.unique(clusters, return_inverse=True)[1]
+        sums, sizes = np.bincount(of, differences).astype(np.float64), np.bincount(of).astype(np.float64)
+    if len(sums) < 2:
+        noun = "item" if clusters is None else "cluster"
+        raise LaminaError(f"{len(sums)} {noun}s: chance can be told from at least 2")
+    return sums, sizes
+
+
+def _residuals(sums: Floats, sizes: Floats) -> Floats:
+    """[G] what each cluster adds to the mean's deviation from the mean of all."""
+    return sums - sizes * float(sums.sum() / sizes.sum())
+
+
+def _reach(residuals: Floats, level: float) -> float:
+    """How many of the bootstrap's standard errors the interval reaches to either side.
+
+    That is the quantile of Student's t, by the expansion of Cornish and Fisher. The variance of the residuals is as uncertain
+    as that of normal ones with 2 G / (kurtosis - 1) degrees of freedom, and we never take more than G - 1. The bootstrap's
+    own standard error is too small by sqrt((G - 1) / G).
+    """
+    groups, z = len(residuals), NormalDist().inv_cdf((1 + level) / 2)
+    squares = residuals**2
+    variance = float(squares.mean())
+    if not variance:
+        return z
+    kurtosis = float((squares**2).mean()) / variance**2
+    per_freedom = max(1 / (groups - 1), (kurtosis - 1) / (2 * groups))
+    t = z + (z**3 + z) / 4 * per_freedom + (5 * z**5 + 16 * z**3 + 3 * z) / 96 * per_freedom**2
+    return t * math.sqrt(groups / (groups - 1))
+
+
+def _pieces(rows: int, columns: int) -> Iterator[int]:
+    """Numbers of rows that add up to `rows`, each few enough to keep that many columns in memory."""
+    most = max(1, _AT_ONCE // columns)
+    for start in range(0, rows, most):
+        yield min(most, rows - start)

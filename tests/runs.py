@@ -1,0 +1,65 @@
+"""Run folders without a training: what a model that has a hunch of the gold spans would have left."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lamina.answers.decode import AnswerOptions, decode
+from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+from lamina.data.examples import Example
+from lamina.data.logits import SpanLogits
+from lamina.data.squad import read
+from lamina.data.windows import WindowOptions, Windows
+from lamina.evaluation import score_all
+from lamina.files import write_json
+from lamina.run import FORMAT, Run
+from lamina.saved import save_outputs
+from tests import tiny
+
+PLAIN = AnswerOptions()
+CUT = WindowOptions(length=48, query=16, step=8)  # several windows a question
+
+
+def half_right(windows: Windows, seed: int, hunch: float = 3.0) -> SpanLogits:
+    """Logits of a model that knows the gold spans the better, the greater its hunch."""
+    random = np.random.default_rng(seed)
+    start, end = random.normal(scale=1.5, size=(2, len(windows.ids))).astype(np.float32)
+    start[windows.starts[:-1] + windows.gold[:, 0]] += hunch
+    end[windows.starts[:-1] + windows.gold[:, 1]] += hunch
+    return SpanLogits(start, end)
+
+
+def make_run(
+    path: Path,
+    dev: Path,
+    seed: int,
+    *,
+    window: WindowOptions = CUT,
+    answer: AnswerOptions = PLAIN,
+    threshold: float = 0.0,
+    examples: Sequence[Example] | None = None,
+    dev_questions: int | None = None,
+    hunch: float = 3.0,
+) -> Run:
+    """A run folder as `lamina train` leaves it, as far as those look at it that need no model."""
+    run = Run(path)
+    path.mkdir()
+    examples = examples or read(dev)
+    windows = tiny.windows(examples, window)
+    logits = half_right(windows, seed, hunch)
+    data = {"train": "train.json", "dev": str(dev), "duplicate_ids": "error", "dev_questions": dev_questions}
+    recipe = {"window": window.model_dump(), "answer": answer.model_dump(), "train": {"seed": seed}}
+    write_json(run.recipe, recipe | {"tasks": {"main": {"data": data}}})
+    write_json(run.info, {"format": FORMAT, "finished": True, "threshold": threshold})
+    shutil.copyfile(tiny.tokenizer().path, run.tokenizer)
+    predictions = decode(windows, logits.start, logits.end, examples, answer)
+    write_json(run.scores, score_all(predictions, examples, threshold))
+    write_json(run.predictions, predictions_json(predictions, threshold))
+    write_json(run.null_odds, null_odds_json(predictions))
+    write_json(run.nbest, nbest_json(predictions))
+    save_outputs(run, windows, logits)
+    return run

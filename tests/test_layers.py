@@ -1,0 +1,232 @@
+"""Which layers answer which questions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lamina.assemble import Trained, build_model
+from lamina.data.batches import make_batch
+from lamina.data.squad import to_squad
+from lamina.data.windows import cut_examples
+from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
+from lamina.inference import span_logits
+from lamina.layers import TYPES, entropy, look, question_type, strip_lines, table_lines, weigh
+from lamina.reader import Reader
+from lamina.recipe import parse_recipe
+from tests import tiny
+from tests.command import lamina
+from tests.test_drawing import unpacked
+
+MIXERS: list[dict[str, Any]] = [
+    {"type": "learned", "init": "random", "embeddings": False},
+    {"type": "learned", "separate": False, "raw": True, "init": "random"},
+    {"type": "dot"},
+    {"type": "multiplicative"},
+    {"type": "encoder"},
+]
+
+
+def reader_with(mixer: dict[str, Any]) -> Reader:
+    """Random weights, large enough that tokens differ."""
+    recipe = parse_recipe(
+        {
+            "data": {"train": "unused"},
+            "mixer": mixer,
+            "encoder": {"model": "tiny", "pretrained": False},
+            "window": tiny.SHORT.model_dump(),
+        }
+    )
+    torch.manual_seed(0)
+    model = build_model(recipe, encoders.build(encoders.find(recipe.encoder))).eval()
+    with torch.no_grad():
+        for parameter in model.tasks["main"].parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return Reader(Trained(recipe, model, tiny.tokenizer(), threshold=-1.0))
+
+
+@pytest.mark.parametrize("mixer", MIXERS, ids=repr)
+def test_the_means_are_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> None:
+    reader, examples = reader_with(mixer), tiny.corpus(3)
+    seen = look(reader, examples)
+    part: Any = reader.model.tasks["main"]
+    assert seen.layers == part.mixer.layers
+    totals: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    chaos: dict[tuple[str, str, str], list[float]] = {}
+    answered = 0
+    for example in examples:
+        windows = cut_examples([example], reader.tokenizer, reader.recipe.window).windows()
+        batch = make_batch(windows, range(len(windows)))
+        with torch.no_grad():
+            outputs: Any = reader.model(batch)
+            stack = reader.model.hidden(batch, part.mixer.layers)
+            weights = part.mixer.weights(stack, part.head.queries())
+        weights = weights.detach().expand(len(windows), 2, batch.ids.shape[1], -1).numpy()
+        (prediction,) = reader.predict([example])
+        answer = prediction.answer(reader.threshold)
+        answered += answer is not None
+        best = None
+        for w in range(len(windows)):
+            length = int(windows.lengths[w])
+            for first in range(length):
+                for last in range(first, length):
+                    score = float(outputs.start[w, first]) + float(outputs.end[w, last])
+                    inside = bool(batch.context[w, first] and batch.context[w, last])
+                    wanted = (first == last == 0) if answer is None else inside
+                    goal = prediction.null if answer is None else answer.score
+                    if wanted and abs(score - goal) < 1e-5:
+                        best = best or (w, first, last)
+        assert best is not None
+        w, first, last = best
+        for number, end in enumerate(("start", "end")):
+            at_answer = weights[w, number, (first, last)[number]][None]
+            in_context = weights[:, number][batch.context.numpy()]
+            for at, found in (("answer", at_answer), ("context", in_context)):
+                for kind in ("all", question_type(example.question)):
+                    totals.setdefault((kind, at, end), []).append(found.mean(0))
+                    chaos.setdefault((kind, at, end), []).append(float(entropy(found).mean()))
+    assert answered > 0
+    assert {(row.type, row.at, row.end) for row in seen.rows} == set(totals)
+    for row in seen.rows:
+        key = (row.type, row.at, row.end)
+        assert row.questions == len(totals[key])
+        assert row.weights == pytest.approx(np.mean(totals[key], 0).tolist(), abs=1e-5)
+        assert row.entropy == pytest.approx(np.mean(chaos[key]), abs=1e-4)
+        if not mixer.get("raw"):
+            assert sum(row.weights) == pytest.approx(1, abs=1e-5)
+
+
+def test_logits_and_weights_are_those_of_the_model() -> None:
+    reader = reader_with({"type": "dot"})
+    windows = tiny.windows(tiny.corpus(2))
+    logits, weights = weigh(reader.model, windows)
+    wanted = span_logits(reader.model, windows)
+    np.testing.assert_allclose(logits.start, wanted.start, atol=1e-6)
+    np.testing.assert_allclose(logits.end, wanted.end, atol=1e-6)
+    assert weights.shape == (len(windows.ids), 2, 2)
+    assert not np.allclose(weights[:, 0], weights[:, 1]), "starts and ends ask differently"
+
+
+def test_how_many_questions_are_in_memory_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
+    whole = look(reader, examples)
+    monkeypatch.setattr("lamina.layers.AT_ONCE", 3)
+    for one, other in zip(look(reader, examples).rows, whole.rows, strict=True):
+        assert (one.type, one.questions) == (other.type, other.questions)
+        assert one.weights == pytest.approx(other.weights, abs=1e-6)
+
+
+def test_entropy() -> None:
+    rows = np.array([[1.0, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [-3.0, 3.0, 0, 0], [0.0] * 4])
+    assert entropy(rows).tolist() == pytest.approx([0, 2, 1, 1, 0], abs=1e-9)
+    share = np.array([0.7, 0.2, 0.1])
+    assert float(entropy(share)) == pytest.approx(-sum(p * math.log2(p) for p in share))
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What is it?", "what"),
+        ("In what year?", "what"),
+        ("Who's there?", "who"),
+        ("To whom?", "who"),
+        ("WHERE?", "where"),
+        ("How many of what?", "how"),
+        ("Name a river.", "other"),
+        ("Somewhere, somehow", "other"),
+        ("", "other"),
+    ],
+)
+def test_types_of_questions(question: str, kind: str) -> None:
+    assert question_type(question) == kind
+    assert kind in TYPES
+
+
+def test_the_example_is_the_one_asked_for() -> None:
+    reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
+    strip = look(reader, examples, example="1-2").example
+    assert (strip.id, strip.question) == ("1-2", examples[7].question)
+    assert strip.tokens[0] == "[CLS]"
+    assert strip.weights.shape == (len(strip.tokens), 2, 2)
+    if strip.answer is not None:
+        assert strip.answer.startswith(strip.tokens[strip.first])
+        assert strip.answer.endswith(strip.tokens[strip.last])
+    assert look(reader, examples).example.id == "0-0"
+    with pytest.raises(LaminaError, match="no question with the id 'nobody'"):
+        look(reader, examples, example="nobody")
+
+
+def test_what_is_shown_fits_on_a_screen() -> None:
+    seen = look(reader_with({"type": "encoder"}), tiny.corpus(2))
+    lines = strip_lines(seen.example, shown=10)
+    assert len(lines) == 11
+    assert any(line.startswith(">") for line in lines), "the answer is among them"
+    assert len({len(line) for line in lines[1:]}) == 1
+    table = table_lines(seen)
+    assert table[0].split() == ["questions", "at", "of", "1", "2", "entropy"]
+    assert table[1].split()[:4] == ["all", "10", "answer", "start"]
+    assert all(len(line) <= 80 for line in [*lines, *table])
+
+
+@pytest.mark.parametrize("name", ["last", "average", "compression"])
+def test_mixers_without_weights_are_refused(name: str) -> None:
+    with pytest.raises(LaminaError, match=f'mixer.type = "{name}" gives layers no weights') as caught:
+        look(reader_with({"type": name}), tiny.corpus(1))
+    assert "\n" not in str(caught.value)
+
+
+# ---- the command, on a run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("layers")
+    (folder / "few.json").write_text(json.dumps(to_squad(tiny.corpus(4))))
+    recipe = {
+        "data": {"train": str(folder / "few.json"), "holdout": 0.3},
+        "mixer": {"type": "dot"},
+        "encoder": {"model": "tiny", "pretrained": False},
+        "window": {"length": 64, "query": 16, "step": 16},
+        "train": {"epochs": 1, "lr": 1e-3, "threads": 1, "schedule": "cosine_restarts"},
+    }
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    result = lamina("train", folder / "recipe.json", "--out", folder / "run", "--json")
+    assert result.code == 0, result.err
+    return folder
+
+
+def test_the_command_writes_a_table_and_a_picture(folder: Path) -> None:
+    result = lamina("layers", folder / "run", "--data", folder / "few.json", "--threads", "1")
+    assert result.code == 0, result.err
+    assert "When was the heron born?" in result.out
+    with (folder / "run" / "layers" / "layers.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["type"] == "all"
+    assert {row["type"] for row in rows} == {"all", "when", "where", "what", "who"}
+    assert all(float(row["layer 1"]) + float(row["layer 2"]) == pytest.approx(1, abs=1e-5) for row in rows)
+    with (folder / "run" / "layers" / "example.csv").open(newline="") as file:
+        tokens = list(csv.DictReader(file))
+    assert list(tokens[0])[:4] == ["token", "text", "answer", "start 1"]
+    pixels = unpacked((folder / "run" / "layers" / "example.png").read_bytes())
+    assert pixels.shape == (8 * 6, 8 * len(tokens), 3), "two layers and the answer, twice"
+
+
+def test_the_command_in_json(folder: Path, tmp_path: Path) -> None:
+    command = ("layers", folder / "run", "--data", folder / "few.json", "--questions", "5", "--out", tmp_path, "--json")
+    result = lamina(*command, "--example", "0-3", "--threads", "1")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert (found["mixer"], found["layers"], found["rows"][0]["questions"]) == ("dot", [1, 2], 5)
+    assert found["example"]["id"] == "0-3"
+    assert np.shape(found["example"]["weights"]) == (len(found["example"]["tokens"]), 2, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["example.csv", "example.png", "layers.csv"]
+    refused = lamina(*command, "--example", "0-9")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
