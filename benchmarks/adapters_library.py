@@ -48,7 +48,7 @@ def main() -> None:
         os.environ["LAMINA_CACHE"] = folder
         for name, layers in CASES.items():
             tune = {"layers": 0, "adapters": {"size": SIZE, "layers": layers}}
-            ours = Ours(examples, cache={"use": "auto"}, tune=tune)
+            ours = Ours(examples, cache={"use": "never" if name == "all" else "always"}, tune=tune)
             windows = ours.windows
             rows = [windows.ids[a:b].tolist() for a, b in zip(windows.starts[:-1], windows.starts[1:], strict=True)]
             types = [windows.type_ids[a:b].tolist() for a, b in zip(windows.starts[:-1], windows.starts[1:], strict=True)]
