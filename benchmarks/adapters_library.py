@@ -145,7 +145,7 @@ def timed(adapters: Any, transformers: Any, model: Any, tokenizer: Any, features
         counted.append(int(made["attention_mask"].sum()))
         return made
 
-    class Watch(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
+    class Watch(transformers.TrainerCallback):  # type: ignore[misc]
         began = seconds = 0.0
         steps = 0
 

@@ -18,8 +18,8 @@ from typing import Any
 from common import faster, parser, print_table, read_examples, take_turns, use_threads
 from lamina.cache.housekeeping import list_stores
 from ours import Ours
-from run_qa import LENGTH
-from train_throughput import BATCH, LARGER_BATCH, their_sides, their_turn
+from run_qa import BATCH, LENGTH
+from train_throughput import LARGER_BATCH, their_sides, their_turn
 
 HIDDEN = 384
 LP = {"type": "learned", "separate": False, "init": "random"}

@@ -153,6 +153,7 @@ def test_a_cached_run_that_was_stopped_ends_as_if_nothing_had_happened(tmp_path:
     assert part.model.read_bytes() == whole.model.read_bytes()
 
 
+@pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")  # its vocabulary is a few words
 def test_albert_is_stored_when_it_is_frozen_whole(tmp_path: Path) -> None:
     encoder = {"model": str(checkpoints.write("albert", tmp_path / "albert")), "dropout": 0.1}
     tables: dict[str, Any] = {"encoder": encoder, "mixer": {"type": "average"}, "tune": {"layers": 0}}

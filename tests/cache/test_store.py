@@ -6,6 +6,7 @@ import errno
 import json
 import multiprocessing
 import resource
+import shutil
 import signal
 import threading
 from dataclasses import replace
@@ -293,7 +294,7 @@ def test_unpadded_bytes() -> None:
 
 
 def test_a_disk_without_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     with pytest.raises(StoreError, match=r"only 0\.0 GB are free"):
         opened(tmp_path, contents())
     assert shard_paths(tmp_path) == []

@@ -213,7 +213,7 @@ def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
     raw = torch.from_file(str(path), shared=False, size=contents.bytes(tokens), dtype=torch.uint8)
     if contents.dtype != "int8":
         return _Mapped(raw.view(getattr(torch, contents.dtype)).view(tokens, layers, hidden))
-    centre, scales, values = raw.split([4 * layers * hidden, 2 * tokens * layers, tokens * layers * hidden])
+    centre, scales, values = torch.split(raw, [4 * layers * hidden, 2 * tokens * layers, tokens * layers * hidden])
     return _Mapped(
         values.view(torch.int8).view(tokens, layers, hidden),
         centre.view(torch.float32).view(layers, hidden),
