@@ -5,7 +5,7 @@ The default encoder is frozen; adapters of 64 after the attention and the feed-f
 longest of a batch, grouped by length, the faster of 8 and 16 at once. It lives in an interpreter of its own, because it
 wants an old `transformers`:
 
-    python -m venv old && old/bin/pip install torch==2.13.0 adapters
+    python -m venv old && old/bin/pip install torch==2.13.0 adapters accelerate
     python benchmarks/adapters_library.py --old old/bin/python
 
 all       adapters in every layer: nothing can be stored

@@ -20,6 +20,7 @@ TRAINABLE = {  # paper 003
     "003/L0-A64": 2_417_664 + 1_538,  # the paper forgot its head
     "003/L0-A768": 28_388_354,
     "003/L12-A64": 110_691_074,
+    "003/L12-A768": 108_311_810 + 28_348_416,
 }
 ABOVE = {  # paper 001: mixer and head, running statistics included
     "001/LP": 2_076,
@@ -36,6 +37,10 @@ ABOVE = {  # paper 001: mixer and head, running statistics included
     "001/classify-AP-A386": 398_472,
     "001/classify-xception": 267_010,
     "001/classify-xception-skip": 269_058,
+    "001/classify-xception-full": 20_716_634,  # ours: the paper gives none for this and the next three
+    "001/CNN": 36_754,
+    "001/inception": 49_474,
+    "001/xception": 6_593_482,
 }
 
 
