@@ -17,9 +17,10 @@ from typing import Any
 
 from common import faster, parser, print_table, read_examples, take_turns, use_threads
 from lamina.cache.housekeeping import list_stores
+from lamina.data.splits import sample
 from ours import Ours
-from run_qa import LENGTH
-from train_throughput import BATCH, LARGER_BATCH, their_sides, their_turn
+from run_qa import BATCH, LENGTH
+from train_throughput import LARGER_BATCH, their_sides, their_turn
 
 HIDDEN = 384
 LP = {"type": "learned", "separate": False, "init": "random"}
@@ -38,11 +39,13 @@ def main() -> None:
     options.add_argument("--only", nargs="*", choices=[*RECIPES, "transformers"], default=[*RECIPES, "transformers"])
     given = options.parse_args()
     use_threads(given.threads)
-    examples = read_examples(given.data, given.questions)[: given.questions]
+    examples = sample(read_examples(given.data, given.questions), given.questions, seed=0)
     print(f"{len(examples)} questions, {given.threads} threads, turns of {given.seconds:g} s or a little more")
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["LAMINA_CACHE"] = folder
-        ratios = [r for name in RECIPES if name in given.only for r in against_live(name, examples, given)]
+        ratios = []
+        for name in (name for name in RECIPES if name in given.only):
+            os.environ["LAMINA_CACHE"] = f"{folder}/{name}"  # each recipe stores for itself
+            ratios += against_live(name, examples, given)
         if "transformers" in given.only:
             ratios += against_transformers(examples, given)
         ratios += stored_bytes(examples)

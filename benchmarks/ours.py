@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from lamina.assemble import build_model, make_optimizer
+from lamina.cache.part import Part
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Longs, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
-from lamina.judging import Part
 from lamina.model import Model
 from lamina.progress import Silent
 from lamina.recipe import parse_recipe
@@ -43,6 +43,7 @@ class Ours:
         self.part = Part(examples, self.windows)
         if self.recipe.cache.use == "always":
             (self.part,) = store_parts(self.recipe, self.model, [self.part], Silent())
+            assert self.part.store is not None, "there is nothing to measure without a store"
         self.store_seconds = time.perf_counter() - began
         self.flops: list[float] = []  # useful ones of a full fine-tuning a second, of each run
         self.computing: list[float] = []  # the share of the time that is not spent on making batches

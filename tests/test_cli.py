@@ -189,8 +189,9 @@ def test_inspect_tells_what_a_store_will_take_and_what_a_run_was_worth(folder: P
     full = json.loads(lamina("inspect", folder / "small.toml", "--threads", 1, "--json").out)
     assert full["training"]["store"] is None
     assert "efficiency" not in full
+    assert "efficiency: " in lamina("inspect", folder / "run" / "recipe.json", "--threads", 1).out
     said = lamina("inspect", folder / "run" / "recipe.json", "--threads", 1, "--set", "tune.layers=0").out
-    assert "efficiency: " in said
+    assert "efficiency: " not in said, "that is not what was trained"
     assert "store: " in said
 
 

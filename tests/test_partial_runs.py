@@ -23,6 +23,7 @@ from lamina.inference import Floats, span_logits
 from lamina.reader import Reader
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import Run
+from tests.command import lamina as command
 from tests.golden import TRAINED
 from tests.tiny import SHORT, corpus
 
@@ -159,3 +160,36 @@ def test_an_answerability_run_answers_no_questions(tmp_path: Path) -> None:
     assert set(json.loads(run.predictions.read_text())) == {example.id for example in EXAMPLES}
     with pytest.raises(LaminaError, match="does not answer questions"):
         lamina.load(Run(run.path).path)
+
+
+def test_a_checkpoint_of_a_part_finds_its_base_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    shutil.copytree(TRAINED, "base")
+    made = recipe(tmp_path, encoder={"model": "base"}, tune={"layers": 1}, train={"checkpoints": 0.5})
+    trainer.train(made, Path("run"))
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    assert lamina.load(tmp_path / "there" / "run" / "checkpoints" / "0.5", device="cpu").model is not None
+
+
+def test_a_folder_of_a_known_name_is_not_mistaken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "minilm").mkdir()
+    made = recipe(tmp_path, encoder={"model": "minilm"}, tune={"layers": 0}, train={"epochs": 0.1})
+    run = trainer.train(made, Path("run"))
+    assert "folder" not in json.loads(run.info.read_text())["encoder"]
+    assert lamina.load(run.path, device="cpu").model.encoder.config.layers == 6
+
+
+def test_both_kinds_of_scores_are_printed(tmp_path: Path) -> None:
+    written = recipe(tmp_path, head={"type": "answerability", "pooled": False}).model_dump(mode="json")
+    (tmp_path / "classify.json").write_text(json.dumps(written))
+    classified = command("train", tmp_path / "classify.json", "--out", tmp_path / "classify")
+    assert classified.code == 0, classified.err
+    assert "accuracy " in classified.out
+    written = recipe(tmp_path, train={"scorer": "bertvision_legacy"}).model_dump(mode="json")
+    (tmp_path / "legacy.json").write_text(json.dumps(written))
+    legacy = command("train", tmp_path / "legacy.json", "--out", tmp_path / "legacy")
+    assert legacy.code == 0, legacy.err
+    assert "bertvision_legacy" in legacy.out

@@ -103,6 +103,19 @@ def problem(values: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
+    ("tune", "message"),
+    [
+        ({"layers": -1}, 'tune.layers: say "all" or a number of last layers, 0 or more (given: -1)'),
+        ({"layers": "two"}, "tune.layers: say \"all\" or a number of last layers, 0 or more (given: 'two')"),
+        ({"layers": True}, 'tune.layers: say "all" or a number of last layers, 0 or more (given: True)'),
+        ({"adapters": {"layers": []}}, 'tune.adapters.layers: say "all", a number of last layers, or a list of layers'),
+    ],
+)
+def test_layers_that_mean_nothing(tune: dict[str, Any], message: str) -> None:
+    assert problem({"tune": tune}) == message
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"train": {"epoch": 3}}, "train.epoch: no such field; did you mean train.epochs?"),
@@ -110,6 +123,8 @@ def problem(values: dict[str, Any]) -> str:
         ({"trian": {}}, "trian: no such field; did you mean train?"),
         ({"objectve": {}}, "objectve: no such field; did you mean objective?"),
         ({"epochs": 3}, "epochs: no such field; did you mean train.epochs?"),
+        ({"tune": {"adapters": {"sise": 4}}}, "tune.adapters.sise: no such field; did you mean tune.adapters.size?"),
+        ({"tune": {"lora": {"xyzzy": 4}}}, "tune.lora.xyzzy: no such field; there are alpha, dropout, layers, rank, targets"),
         ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
         (
             {"xyzzy": 1},

@@ -93,19 +93,20 @@ def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
 
 def peak_rate(name: str, config: EncoderConfig, options: TrainOptions) -> float:
     """The highest learning rate of a parameter: that of its part, less for each layer that stands above it."""
-    first, second, third, *_ = [*name.split("."), ""]
-    if first == "tasks":
-        part, above = third, 0
-    else:
-        part = "adapters" if second == "adapters" else "encoder"
-        layer = {
-            "embeddings": 0,
-            "blocks": int(third) + 1 if third.isdigit() else 0,
-            "adapters": int(third) if third.isdigit() else 0,
-        }
-        above = config.layers - layer.get(second, config.layers)
-    rate = getattr(options.rates, part) or options.lr
-    return float(rate * options.layer_decay**above)
+    room, kind, place = name.split(".")[:3]
+    if room == "tasks":
+        return float(getattr(options.rates, place) or options.lr)
+    rate = (options.rates.adapters if kind == "adapters" else options.rates.encoder) or options.lr
+    return float(rate * options.layer_decay ** (config.layers - _layer_of(kind, place, config)))
+
+
+def _layer_of(kind: str, place: str, config: EncoderConfig) -> int:
+    """The layer of a parameter of the encoder; what stands above all layers, or in all of them, counts as the last."""
+    if kind == "embeddings":
+        return 0
+    if kind == "adapters":
+        return int(place)
+    return int(place) + 1 if kind == "blocks" and not config.shared else config.layers
 
 
 class Trained(NamedTuple):

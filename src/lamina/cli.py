@@ -117,7 +117,9 @@ def train(
     costs = info["costs"]
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
-        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second), {costs['evaluate_seconds'] / 60:.1f} min of "
+        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second, "
+        f"{100 * (1 - costs['read_seconds'] / costs['train_seconds']):.0f}% of the time computing), "
+        f"{costs['store_seconds'] / 60:.1f} min of storing frozen layers, {costs['evaluate_seconds'] / 60:.1f} min of "
         f"evaluation, {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
     )
     print(f"run: {run.path}")
@@ -362,7 +364,7 @@ def inspect(
 
     if threads:
         torch.set_num_threads(threads)
-    if f1 is None:
+    if f1 is None and not settings:
         f1 = inspection.f1_beside(recipe_path(recipe))
     read = _recipe(recipe, settings)
     report = inspection.inspect(read, f1)
@@ -381,12 +383,14 @@ def inspect(
     if training := report["training"]:
         print(
             f"training: {training['questions']:,} questions, {training['windows']:,} windows, "
-            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs'] or 0:g} epochs"
+            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs'] or 'as many'} epochs"
         )
         if store := training["store"]:
             beyond = "" if store["fits"] else ", more than cache.max_gb: the encoder will run live"
             print(f"store: {store['gb']:g} GB of layers {', '.join(map(str, store['layers']))} in {store['dtype']}{beyond}")
-        print(f"work: {training['flops'] / 1e12:,.0f} TFLOP, about {training['estimated_minutes']:g} minutes here")
+        print(
+            f"work: {training['flops'] / 1e12:,.0f} TFLOP in the encoder, about {training['estimated_minutes']:g} minutes here"
+        )
     else:
         print(report["note"])
     print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
@@ -558,8 +562,8 @@ def cache_clear(
 
     if bool(names) == everything:
         raise LaminaError("name the stores to clear, or say --all: `lamina cache list` shows them")
-    cleared = sum(clear_store(name) for name in names or [store.name for store in list_stores()])
-    print(f"{cleared / 1e6:,.0f} MB cleared")
+    for name in names or [store.name for store in list_stores()]:
+        print(f"{name}: {clear_store(name) / 1e6:,.0f} MB cleared")
 
 
 @recipes_app.command("list")
@@ -674,9 +678,13 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
 
 
-def _print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+def _print_scores(scores: Mapping[str, Any]) -> None:
+    """Of answers, a line a threshold; of anything else, a line a score."""
+    if not all(isinstance(values, Mapping) for values in scores.values()):
+        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        return
     print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")
     for name, values in scores.items():
-        label = f"{name} ({values['threshold']:.2f})" if name != "zero" else "0"
+        label = f"{name} ({values['threshold']:.2f})" if name in ("tuned", "best") else name.replace("zero", "0")
         cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
         print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lamina.cache.store import Store, stored_batch
+from lamina.cache.part import stored_batch
+from lamina.cache.store import Store
 from lamina.data.batches import Batch, pack
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
@@ -11,11 +10,9 @@ import numpy as np
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Prediction, decode
 from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
-from lamina.cache.store import Store
-from lamina.data.examples import Example
+from lamina.cache.part import Part
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import Windows
 from lamina.evaluation import calibrate, score_all, tune_threshold
 from lamina.files import write_json
 from lamina.heads import AnswerabilityHeadOptions
@@ -29,15 +26,6 @@ from lamina.saved import save_outputs
 from lamina.scoring.answerability import Doubles, answerability, score_answerability
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
 from lamina.training.loop import Evaluation
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some examples, their windows, and the stored states of these."""
-
-    examples: Sequence[Example]
-    windows: Windows
-    store: Store | None = None
 
 
 class Judge(Protocol):

@@ -46,6 +46,8 @@ class Model(nn.Module):
         if stored is None:
             start, below = 0, []
             x = self.encoder.embed(batch.ids, batch.type_ids) if x is None else x  # [R, T, H]
+        elif x is not None:
+            raise ValueError("x replaces the embeddings, but this batch has stored states above them")
         else:
             start, x = stored.layers[-1], stored.states[-1]
             below = [layer for layer in keep if 0 <= layer < start]

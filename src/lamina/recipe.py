@@ -177,8 +177,9 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         inner = TaskOptions if name == "tasks" else field.annotation
         path = f"{prefix}{name}" + (".main" if name == "tasks" else "")
         yield path
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _fields(inner, f"{path}.")
+        for table in (inner, *get_args(inner)):  # a table, or one that may be left out
+            if name not in TYPES and isinstance(table, type) and issubclass(table, BaseModel):
+                yield from _fields(table, f"{path}.")
         for chosen, options in TYPES.get(name, {}).items():
             yield from _fields(options, f"{path}.{chosen}.")
 

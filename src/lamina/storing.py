@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lamina.cache.extract import fingerprint, store_of, stored_starts
+from lamina.cache.part import Part
 from lamina.cache.store import Contents, StoreError
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
-from lamina.judging import Part
 from lamina.model import Model
 from lamina.progress import Progress
 from lamina.recipe import Recipe
@@ -54,7 +54,7 @@ def not_storable(recipe: Recipe, model: Model) -> str | None:
         return None
     if tune.norms:
         return "tune.norms = true trains the norms of all layers, so nothing is frozen below them"
-    if tune.layers == "all" or tune.embeddings:
+    if tune.embeddings or (tune.layers == "all" and tune.embeddings is None):
         return "the embeddings train, so nothing is frozen below them"
     if model.encoder.config.shared:
         return "ALBERT's layers share one block, which can be stored only when it is frozen as a whole and has no adapters"
@@ -64,7 +64,7 @@ def not_storable(recipe: Recipe, model: Model) -> str | None:
 def stored_bytes(recipe: Recipe, model: Model, windows: Windows) -> int:
     """What the store of these windows takes; the model may be without weights."""
     found = contents(recipe, model, windows, "")
-    return int(stored_starts(windows, found)[-1]) * found.bytes_per_token
+    return found.bytes(int(stored_starts(windows, found)[-1]))
 
 
 def contents(recipe: Recipe, model: Model, windows: Windows, weights: str) -> Contents:

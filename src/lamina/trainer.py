@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,23 +21,23 @@ import torch
 from safetensors.torch import save_file
 
 from lamina.assemble import build_model, build_on_meta, dev_examples, load_tokenizer, make_optimizer, split_examples
-from lamina.cache.store import stored_batch
+from lamina.cache.part import Part
 from lamina.data.batches import pack
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import LOST, Longs, Windows, make_windows
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import expanded, make_folder, read_json, replacing, write_json
+from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.heads.outputs import logits_of
 from lamina.inspection import count_parameters
-from lamina.judging import Part, judge_of
+from lamina.judging import judge_of
 from lamina.model import Model
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import FORMAT, Run, versions
 from lamina.storing import store_parts
-from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint, trained_weights
+from lamina.training.checkpoint import State, copy_weights, load_checkpoint, load_weights, save_checkpoint, trained_weights
 from lamina.training.loop import Step, fit
 from lamina.training.options import TrainOptions, choose_device, choose_precision
 from lamina.training.plan import Plan, evaluation_points, plan_steps
@@ -56,8 +56,8 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
     material = _prepare(recipe, progress)
     make_folder(run.path)
     write_json(run.recipe, recipe.model_dump(mode="json"))
-    model, state = _fit(run, recipe, material, device, progress)
-    _finish(run, recipe, material, model, state, progress)
+    model, state, holdout = _fit(run, recipe, material, device, progress)
+    _finish(run, recipe, replace(material, holdout=holdout), model, state, progress)
     return run
 
 
@@ -85,23 +85,24 @@ def _prepare(recipe: Recipe, progress: Progress) -> _Material:
     return _Material(source, tokenizer, training, holdout, dev_examples(recipe))
 
 
-def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, progress: Progress) -> tuple[Model, State]:
-    """The model with the weights that training chose."""
+def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, progress: Progress) -> tuple[Model, State, Part]:
+    """The model with the weights that training chose, where training stood, and the held-out part with its stored states."""
     if recipe.train.threads:
         torch.set_num_threads(recipe.train.threads)
     torch.manual_seed(recipe.train.seed)  # for weights that start at random
     model = build_model(recipe, encoders.load(material.source)).to(device)
     optimizer = make_optimizer(model, recipe.train)
-    info = _describe(run, recipe, material, device) | {"parameters": count_parameters(model)}
+    info = _describe(recipe, material, device) | {"parameters": count_parameters(model)}
     begun = read_json(run.info) if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)
     state = load_checkpoint(run.checkpoint, model, optimizer) if run.checkpoint.exists() else State()
     began = time.monotonic()
     training, holdout = store_parts(recipe, model, (material.training, material.holdout), progress)
-    state.costs.store_seconds += time.monotonic() - began
+    stored_in = time.monotonic() - began
+    state.costs.store_seconds += stored_in
     judge = judge_of(recipe, material.tokenizer)
-    plan = make_plan(recipe.train, training, model, holdout, begun["steps"] if begun else None)
+    plan = make_plan(recipe.train, training, model, holdout, begun["steps"] if begun else None, spent=stored_in)
     write_json(run.info, info | {"steps": len(plan)})
     every = recipe.train.evaluate_every
     with run.metrics.open("ab") as metrics:
@@ -131,7 +132,7 @@ def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, pr
             keep={step: partial(keep, name) for step, name in checkpoint_names(recipe.train, training, len(plan)).items()},
             progress=progress,
         )
-    return model, state
+    return model, state, holdout
 
 
 def _finish(run: Run, recipe: Recipe, material: _Material, model: Model, state: State, progress: Progress) -> None:
@@ -163,6 +164,9 @@ def write_run(run: Run, recipe: Recipe, material: _Material, model: Model, info:
     write_json(run.recipe, recipe.model_dump(mode="json"))
     write_json(run.encoder, material.source.config.to_json())
     shutil.copyfile(material.source.tokenizer, run.tokenizer)
+    if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
+        below = os.path.relpath(folder.resolve(), run.path.resolve())  # a folder of runs can be moved as one
+        info = info | {"encoder": info["encoder"] | {"folder": below}}
     write_json(run.info, {"threshold": 0.0} | info | {"finished": True})
 
 
@@ -185,8 +189,11 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
 
 def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None:
     """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
-    for key, what in (("windows", "the texts of data.train"), ("encoder", "the encoder's weights")):
-        if old.get(key) != new[key]:
+    for what, then, now in (
+        ("the texts of data.train", old.get("windows"), new["windows"]),
+        ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
+    ):
+        if then != now:
             raise LaminaError(f"{run.path}: {what} changed since this run began: use another --out")
     for key in ("threads", "device", "versions"):
         if old.get(key) != new[key]:
@@ -201,15 +208,18 @@ def _first_difference(old: Any, new: Any, path: str = "") -> str:
     return f"{path}: {old!r} then, {new!r} now"
 
 
-def make_plan(options: TrainOptions, part: Part, model: Model, holdout: Part, known_steps: int | None = None) -> Plan:
-    """The windows of every step. A time budget becomes a number of steps by a short probe, unless it is known already."""
+def make_plan(
+    options: TrainOptions, part: Part, model: Model, holdout: Part, known_steps: int | None = None, *, spent: float = 0.0
+) -> Plan:
+    """The windows of every step. A time budget, less the seconds `spent` of it, becomes a number of steps by a short probe,
+    unless it is known already."""
     windows = part.windows
     usable = np.flatnonzero(windows.gold[:, 0] != LOST)
     if not len(usable):
         raise LaminaError("nothing to train on: no question with an answer that the tokenizer can see")
     epochs = options.epochs
     if options.minutes is not None:
-        epochs = float(known_steps) if known_steps else _epochs_in(options.minutes, options, part, model, holdout)
+        epochs = float(known_steps) if known_steps else _epochs_in(60 * options.minutes - spent, options, part, model, holdout)
     steps = _steps(options, windows, usable, epochs)
     return [(epoch, usable[rows]) for epoch, rows in itertools.islice(steps, known_steps)]
 
@@ -232,8 +242,9 @@ def checkpoint_names(options: TrainOptions, part: Part, steps: int) -> dict[int,
     return names
 
 
-def _epochs_in(minutes: float, options: TrainOptions, part: Part, model: Model, holdout: Part) -> float:
-    """How many epochs fit into `minutes`, by timing a few steps that leave no trace."""
+def _epochs_in(seconds: float, options: TrainOptions, part: Part, model: Model, holdout: Part) -> float:
+    """How many epochs fit into so many seconds, by timing a few steps that leave no trace."""
+    before = copy_weights(model)  # a batch norm's statistics move in a forward pass
     device = next(model.parameters()).device
     windows = part.windows
     rows = np.linspace(0, len(windows) - 1, min(len(windows), 48)).astype(np.int64)
@@ -243,7 +254,7 @@ def _epochs_in(minutes: float, options: TrainOptions, part: Part, model: Model, 
     def seconds_per_token() -> float:
         began, tokens = time.monotonic(), 0
         for run in runs:
-            batch = stored_batch(windows, rows[run], part.store)
+            batch = part.batch(rows[run])
             outputs = model.train()(batch.to(device))
             torch.stack([value.sum() for value in logits_of(outputs)]).sum().backward()  # type: ignore[no-untyped-call]
             model.zero_grad(set_to_none=True)
@@ -253,24 +264,22 @@ def _epochs_in(minutes: float, options: TrainOptions, part: Part, model: Model, 
     seconds_per_token()  # the first pass warms up
     training = 1.05 * seconds_per_token() * len(windows.ids)  # of an epoch; the optimiser takes the 5%
     evaluating = training / 3 * len(holdout.windows.ids) / len(windows.ids) / options.evaluate_every
-    return 60 * minutes / (training + evaluating)
+    load_weights(model, before)
+    return max(1e-6, seconds / (training + evaluating))
 
 
 def make_step(part: Part, rows: Longs, memory_tokens: int) -> Step:
     """The micro-batches of a step."""
     runs = pack(part.windows.lengths[rows], memory_tokens)
-    return tuple(("main", stored_batch(part.windows, rows[run], part.store)) for run in runs)
+    return tuple(("main", part.batch(rows[run])) for run in runs)
 
 
-def _describe(run: Run, recipe: Recipe, material: _Material, device: torch.device) -> dict[str, Any]:
-    encoder = {"name": material.source.name, "sha256": encoders.digest(material.source)}
-    if (folder := expanded(recipe.encoder.model)).is_dir():
-        encoder["folder"] = os.path.relpath(folder.resolve(), run.path.resolve())  # a folder of runs can be moved as one
+def _describe(recipe: Recipe, material: _Material, device: torch.device) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "versions": versions(),
         "seed": recipe.train.seed,
-        "encoder": encoder,
+        "encoder": {"name": material.source.name, "sha256": encoders.digest(material.source)},
         "windows": [part.windows.fingerprint for part in (material.training, material.holdout)],
         "device": str(device),
         "threads": torch.get_num_threads(),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
 import multiprocessing
 import resource
+import shutil
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +21,10 @@ from hypothesis import strategies as st
 from lamina.cache import store as module
 from lamina.cache.extract import extractor, fingerprint
 from lamina.cache.housekeeping import clear_store, list_stores, verify_store
+from lamina.cache.locks import Busy, Lock
 from lamina.cache.options import Dtype
-from lamina.cache.store import Contents, Store, StoreError, open_store, stored_batch
+from lamina.cache.part import stored_batch
+from lamina.cache.store import Contents, Store, StoreError, open_store
 from lamina.encoder.blocks import Encoder
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
@@ -128,7 +132,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stood(tmp_path: Path) -> Non
     with pytest.raises(KeyboardInterrupt):
         open_store(contents("int8"), WINDOWS.starts, failing, folder=tmp_path / "part")
     written = shard_paths(tmp_path / "part")
-    assert len(written) == 2  # and one call was for the centres
+    assert len(written) == 3
     before = [path.stat().st_mtime_ns for path in written]
     resumed = opened(tmp_path / "part", contents("int8"))
     assert [path.stat().st_mtime_ns for path in written] == before
@@ -170,13 +174,12 @@ def test_a_damaged_shard_is_said_and_computed_again(tmp_path: Path, harm, said: 
     assert verify_store(name, tmp_path) == []
 
 
-def test_a_lost_index_or_centre_costs_no_answers(tmp_path: Path) -> None:
+def test_a_lost_index_costs_no_answers(tmp_path: Path) -> None:
     first = opened(tmp_path, contents("int8"))
     mask = stored_batch(WINDOWS, range(20), None).mask
     before = [state.clone() for state in first.read(range(20), mask).states]
-    for lost in ("store.json", "centre.npy"):
-        path = next(tmp_path.glob(f"*/{lost}"))
-        path.write_bytes(b"")
+    for lost in (b"", b"{}", b'{"shards": [{"first": 1}]}'):
+        next(tmp_path.glob("*/store.json")).write_bytes(lost)
         again = opened(tmp_path, contents("int8"))
         for found, expected in zip(again.read(range(20), mask).states, before, strict=True):
             assert torch.equal(found, expected)
@@ -228,7 +231,7 @@ def test_two_processes_that_want_the_same_store_share_it(tmp_path: Path) -> None
 def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
     what = contents()
     (tmp_path / what.key).mkdir()
-    lock = module.Lock(tmp_path / what.key / "write.lock", fcntl.LOCK_EX)
+    lock = Lock(tmp_path / what.key / "write.lock")
     signal.signal(signal.SIGALRM, lambda *_: lock.close())
     signal.alarm(1)
     heard = Heard()
@@ -260,13 +263,14 @@ def test_stores_are_listed_and_cleared(tmp_path: Path) -> None:
     listed = {item.dtype: item for item in list_stores(tmp_path)}
     assert listed["float16"].model == "minilm"
     assert listed["float16"].share == 1.0
-    assert listed["float16"].bytes > WINDOWS.starts[-1] * contents("float16").bytes_per_token
+    assert listed["float16"].bytes > contents("float16").bytes(int(WINDOWS.starts[-1]))
     with pytest.raises(LaminaError, match="in use"):
         clear_store(listed["float16"].name, tmp_path)
     store.close()
     for item in listed.values():
         assert clear_store(item.name[:8], tmp_path) == item.bytes
     assert list_stores(tmp_path) == []
+    assert not (tmp_path / listed["int8"].name).exists()
     with pytest.raises(LaminaError, match="no store of that name"):
         clear_store("abc", tmp_path)
 
@@ -285,5 +289,40 @@ def test_an_unfinished_or_unreadable_store_is_listed_too(tmp_path: Path) -> None
 
 def test_unpadded_bytes() -> None:
     """A token of one layer takes H values: two bytes each, or one and a scale."""
-    assert contents("float16", (3,)).bytes_per_token == 32
-    assert contents("int8", (2, 3)).bytes_per_token == 2 * 18
+    assert contents("float16", (3,)).bytes(5) == 5 * 32
+    assert contents("int8", (2, 3)).bytes(5) == 5 * 2 * 18 + 2 * 16 * 4
+
+
+def test_a_disk_without_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    with pytest.raises(StoreError, match=r"only 0\.0 GB are free"):
+        opened(tmp_path, contents())
+    assert shard_paths(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_gets_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = module._write_shard
+
+    def full(path: Path, parts: object) -> None:
+        if path.name == "00002.bin":
+            raise LaminaError("no room") from OSError(errno.ENOSPC, "No space left on device")
+        write(path, parts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_write_shard", full)
+    with pytest.raises(StoreError, match="no room"):
+        opened(tmp_path, contents())
+    assert shard_paths(tmp_path) == []
+
+
+def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
+    """Who waited while a store was cleared must not write beside one who came later."""
+    first = Lock(tmp_path / "lock")
+    waited = threading.Thread(target=lambda: held.append(Lock(tmp_path / "lock")))
+    held: list[Lock] = []
+    waited.start()
+    (tmp_path / "lock").unlink()
+    first.close()
+    waited.join(10)
+    with pytest.raises(Busy):
+        Lock(tmp_path / "lock", wait=False)
+    held[0].close()

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from lamina import trainer
+from lamina.cache.part import Part
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
-from lamina.judging import Part
 from lamina.progress import Silent
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import Run

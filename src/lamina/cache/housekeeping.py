@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from lamina.cache.store import FORMAT, Lock, Shard, damage, shard_file, stores_folder
+from lamina.cache.locks import Busy, Lock
+from lamina.cache.store import Contents, Shard, damage, shard_file, stores_folder
 from lamina.errors import LaminaError
 from lamina.files import read_json
 
@@ -40,9 +39,9 @@ def verify_store(name: str, folder: Path | None = None) -> list[str]:
     if index is None:
         return [f"{path / 'store.json'}: cannot be read"]
     problems = []
-    for number, values in enumerate(index["shards"]):
+    for number, shard in enumerate(index[1]):
         file = path / shard_file(number)
-        if (reason := damage(file, Shard(**values))) is not None:
+        if (reason := damage(file, shard)) is not None:
             problems.append(f"{file}: {reason or 'not written yet'}")
     return problems
 
@@ -51,11 +50,13 @@ def clear_store(name: str, folder: Path | None = None) -> int:
     """Removes a store and says how many bytes it took; one that is in use is refused."""
     path = _existing(name, folder)
     try:
-        locks = [Lock(path / lock, fcntl.LOCK_EX | fcntl.LOCK_NB) for lock in ("write.lock", "use.lock")]
-    except BlockingIOError:
+        locks = [Lock(path / lock, wait=False) for lock in ("write.lock", "use.lock")]
+        size = _bytes(path)
+        shutil.rmtree(path)
+    except Busy:
         raise LaminaError(f"{path}: in use by another process: wait for it to end") from None
-    size = _bytes(path)
-    shutil.rmtree(path)
+    except OSError as error:
+        raise LaminaError(f"{error.filename or path}: cannot be removed: {error.strerror or error}") from None
     for lock in locks:
         lock.close()
     return size
@@ -73,34 +74,36 @@ def _existing(name: str, folder: Path | None) -> Path:
     return found[0]
 
 
-def _index(path: Path) -> dict[str, Any] | None:
+def _index(path: Path) -> tuple[Contents, list[Shard]] | None:
+    """What a store says about itself, if it can be read."""
     try:
         index = read_json(path / "store.json")
-    except LaminaError:
+        contents = Contents(**index["contents"] | {"layers": tuple(index["contents"]["layers"])})
+        return contents, [Shard(**shard) for shard in index["shards"]]
+    except (LaminaError, KeyError, TypeError):
         return None
-    return index if isinstance(index, dict) and index.get("format") == FORMAT else None
 
 
 def _listed(path: Path) -> Listed:
     index = _index(path)
     if index is None:
-        return Listed(path.name, "", "", (), "", _bytes(path), 0.0, path.stat().st_mtime)
-    contents, shards = index["contents"], index["shards"]
-    written = sum(shard["crc32"] is not None for shard in shards) / max(1, len(shards))
+        return Listed(path.name, "?", "?", (), "?", _bytes(path), 0.0, path.stat().st_mtime)
+    contents, shards = index
     return Listed(
         path.name,
-        contents["model"],
-        contents["data"],
-        tuple(contents["layers"]),
-        contents["dtype"],
+        contents.model,
+        contents.data,
+        contents.layers,
+        contents.dtype,
         _bytes(path),
-        written,
+        sum(shard.crc32 is not None for shard in shards) / max(1, len(shards)),
         (path / "store.json").stat().st_mtime,
     )
 
 
 def _bytes(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    """Of its shards and index; drafts come and go."""
+    return sum(file.stat().st_size for file in [*path.glob("[0-9]*.bin"), *path.glob("store.json")])
 
 
 def ago(seconds: float) -> str:

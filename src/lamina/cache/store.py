@@ -1,9 +1,10 @@
 """The store: hidden states of frozen layers, computed once a window and read ever after.
 
 A store is a folder of shards. Each holds the states of some windows without padding, ``[tokens, layers, H]``, to be
-memory-mapped; with int8 also a scale for every token and layer, the values being centred by channel first. ``store.json``
-says what the store is of and gives a checksum for each shard. Shards are written whole or not at all, so what an
-interrupted extraction left is kept, and what is damaged is computed again.
+memory-mapped. int8 takes the mean of every channel over the shard off first and gives every token and layer a scale;
+means and scales stand before the values. ``store.json`` says what the store is of and gives a checksum for each shard.
+Shards are written whole or not at all, so what an interrupted extraction left is kept, and what is damaged is computed
+again.
 
 One process writes at a time (``write.lock``); others wait for it. Whoever reads holds ``use.lock``, so that nobody clears
 a store under a running training.
@@ -11,15 +12,15 @@ a store under a running training.
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
-import weakref
+import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -28,9 +29,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from lamina.cache.locks import Busy, Lock
 from lamina.cache.options import Dtype
-from lamina.data.batches import Batch, make_batch
-from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.paths import cache_folder
@@ -39,7 +39,7 @@ from lamina.stack import HiddenStack
 
 FORMAT = 1
 SHARD_BYTES = 64 << 20
-SAMPLE = 64  # windows that the channels' centres are taken from
+MANY = 256  # shards; a larger store has larger ones
 
 Longs = npt.NDArray[np.int64]
 Extract = Callable[[Longs], Tensor]
@@ -68,10 +68,10 @@ class Contents:
         parts = (FORMAT, self.weights, self.windows, self.layers, self.hidden, self.positions, self.dtype)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
-    @property
-    def bytes_per_token(self) -> int:
-        width = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden
-        return len(self.layers) * (width + (2 if self.dtype == "int8" else 0))
+    def bytes(self, tokens: int) -> int:
+        """What so many tokens take, in one shard."""
+        each, layers = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden, len(self.layers)
+        return tokens * layers * each + (0 if self.dtype != "int8" else 4 * layers * self.hidden + 2 * tokens * layers)
 
 
 @dataclass
@@ -85,13 +85,13 @@ class Shard:
 class Store:
     """A complete store, open for reading."""
 
-    def __init__(self, folder: Path, contents: Contents, starts: Longs, shards: Sequence[Shard]) -> None:
+    def __init__(self, folder: Path, contents: Contents, starts: Longs, shards: Sequence[Shard], in_use: Lock) -> None:
         self.contents = contents
         self._starts = starts  # [W + 1] tokens of the store
         self._first = np.array([shard.first for shard in shards])
-        self._parts = [_map(folder / shard_file(n), contents, _tokens(starts, shard)) for n, shard in enumerate(shards)]
-        self._centre = torch.from_numpy(np.load(folder / "centre.npy")) if contents.dtype == "int8" else None
-        self._in_use = Lock(folder / "use.lock", fcntl.LOCK_SH)
+        tokens = [int(starts[shard.last] - starts[shard.first]) for shard in shards]
+        self._shards = [_map(folder / shard_file(n), contents, count) for n, count in enumerate(tokens)]
+        self._in_use = in_use
 
     def read(self, windows: Sequence[int] | Longs, mask: Tensor) -> HiddenStack:
         """The states of `windows`, padded with zeros to the width of `mask` [R, T]."""
@@ -103,21 +103,26 @@ class Store:
         for row, (window, shard) in enumerate(zip(rows.tolist(), shard_of.tolist(), strict=True)):
             base = self._starts[self._first[shard]]
             span = slice(int(self._starts[window] - base), int(self._starts[window + 1] - base))
-            target = states[:, row, : span.stop - span.start]  # [layers, n, H]
-            values, scales = self._parts[shard]
-            target.copy_(values[span].transpose(0, 1))
-            if scales is not None and self._centre is not None:
-                target.mul_(scales[span].T[:, :, None].float()).add_(self._centre[:, None])
+            self._shards[shard].read(span, states[:, row, : span.stop - span.start])
         return HiddenStack(layers, states.unbind(0), mask[:, :width], depth=max(layers))
 
     def close(self) -> None:
         self._in_use.close()
 
 
-def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:
-    """`make_batch`, with the stored states of the windows if there is a store."""
-    batch = make_batch(windows, rows)
-    return batch if store is None else replace(batch, states=store.read(rows, batch.mask))
+@dataclass(frozen=True)
+class _Mapped:
+    """A shard's tensors, read from its file when they are touched."""
+
+    values: Tensor  # [tokens, layers, H]
+    centre: Tensor | None = None  # [layers, H]
+    scales: Tensor | None = None  # [tokens, layers]
+
+    def read(self, tokens: slice, target: Tensor) -> None:
+        """Writes the states of some tokens into `target` [layers, n, H]."""
+        target.copy_(self.values[tokens].transpose(0, 1))
+        if self.centre is not None and self.scales is not None:
+            target.mul_(self.scales[tokens].T[:, :, None].float()).add_(self.centre[:, None])
 
 
 def open_store(
@@ -128,17 +133,18 @@ def open_store(
     folder = (folder or stores_folder()) / contents.key
     try:
         make_folder(folder)
+        in_use = Lock(folder / "use.lock", shared=True)
         shards = _read_index(folder, contents, starts)
-        if _missing(folder, contents, shards):
+        if _missing(folder, shards):
             with _writing(folder, progress):
                 shards = _read_index(folder, contents, starts)
-                for number, reason in _missing(folder, contents, shards).items():
+                for number, reason in _missing(folder, shards).items():
                     shards[number].crc32 = None
                     if reason:
                         progress.say(f"{folder / shard_file(number)}: {reason}: computing it again")
-                _write_missing(folder, contents, starts, shards, extract, progress)
+                _write_missing(folder, contents, shards, extract, progress)
         os.utime(folder / "store.json")  # when it was last of use
-        return Store(folder, contents, starts, shards)
+        return Store(folder, contents, starts, shards, in_use)
     except OSError as error:
         raise StoreError(f"{error.filename or folder}: {error.strerror or error}") from error
     except LaminaError as error:
@@ -154,56 +160,75 @@ def stores_folder() -> Path:
 # Writing.
 
 
-def _write_missing(
-    folder: Path, contents: Contents, starts: Longs, shards: list[Shard], extract: Extract, progress: Progress
-) -> None:
+def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extract: Extract, progress: Progress) -> None:
     for draft in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
         draft.unlink(missing_ok=True)
-    missing = [number for number, shard in enumerate(shards) if shard.crc32 is None]
-    progress.start("storing", sum(shard.last - shard.first for shard in shards))
-    progress.advance(sum(shard.last - shard.first for shard in shards if shard.crc32 is not None))
-    centre = _centre(folder, contents, starts, shards, extract)
-    for number in missing:
-        shard = shards[number]
-        states = extract(np.arange(shard.first, shard.last))
+    missing = {number: shard for number, shard in enumerate(shards) if shard.crc32 is None}
+    needed, free = sum(shard.bytes for shard in missing.values()), shutil.disk_usage(folder).free
+    if needed > 0.95 * free:
+        raise StoreError(f"{folder}: needs {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free")
+    windows = sum(shard.last - shard.first for shard in shards)
+    progress.start("storing", windows, windows - sum(shard.last - shard.first for shard in missing.values()))
+    for number, shard in missing.items():
         path = folder / shard_file(number)
-        with replacing(path) as draft, draft.open("wb") as file:
-            for part in _encoded(states, contents.dtype, centre):
-                file.write(part.numpy().data.cast("B"))
+        try:
+            _write_shard(path, _encoded(extract(np.arange(shard.first, shard.last)), contents.dtype))
+        except LaminaError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOSPC:
+                _give_back(folder, contents, shards, missing)
+            raise
         shard.crc32 = _crc32(path)
         _write_index(folder, contents, shards)
         progress.advance(shard.last - shard.first)
 
 
-def _encoded(states: Tensor, dtype: Dtype, centre: Tensor | None) -> tuple[Tensor, ...]:
+def _write_shard(path: Path, parts: Sequence[Tensor]) -> None:
+    with replacing(path) as draft, draft.open("wb") as file:
+        for part in parts:
+            file.write(part.numpy().data.cast("B"))
+
+
+def _give_back(folder: Path, contents: Contents, shards: Sequence[Shard], written: dict[int, Shard]) -> None:
+    """The disk is full: others need the room more than a store that will not be complete."""
+    for number, shard in written.items():
+        (folder / shard_file(number)).unlink(missing_ok=True)
+        shard.crc32 = None
+    _write_index(folder, contents, shards)
+
+
+def _encoded(states: Tensor, dtype: Dtype) -> tuple[Tensor, ...]:
     """What a shard's file holds, in order."""
-    if centre is None:
+    if dtype != "int8":
         return (states.to(getattr(torch, dtype)).contiguous(),)
+    centre = states.mean(0)  # [layers, H]
     states = states - centre
     scales = (states.abs().amax(-1) / 127).clamp_min(1e-6).half()  # [tokens, layers]
     values = (states / scales[..., None].float()).round_().clamp_(-127, 127).to(torch.int8)
-    return values.contiguous(), scales.contiguous()
+    return centre.contiguous(), scales.contiguous(), values.contiguous()
 
 
-def _centre(folder: Path, contents: Contents, starts: Longs, shards: Sequence[Shard], extract: Extract) -> Tensor | None:
-    """[layers, H] the mean of each channel over windows from the whole data set; shards that are there were made with it."""
+def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
+    """The reverse of `_encoded`."""
+    layers, hidden = len(contents.layers), contents.hidden
+    raw = torch.from_file(str(path), shared=False, size=contents.bytes(tokens), dtype=torch.uint8)
     if contents.dtype != "int8":
-        return None
-    path = folder / "centre.npy"
-    if not any(shard.crc32 is not None for shard in shards):
-        chosen = np.unique(np.linspace(0, len(starts) - 2, SAMPLE).astype(np.int64))
-        with replacing(path) as draft, draft.open("wb") as file:
-            np.save(file, extract(chosen).mean(0).numpy())
-    return torch.from_numpy(np.load(path))
+        return _Mapped(raw.view(getattr(torch, contents.dtype)).view(tokens, layers, hidden))
+    centre, scales, values = torch.split(raw, [4 * layers * hidden, 2 * tokens * layers, tokens * layers * hidden])
+    return _Mapped(
+        values.view(torch.int8).view(tokens, layers, hidden),
+        centre.view(torch.float32).view(layers, hidden),
+        scales.view(torch.float16).view(tokens, layers),
+    )
 
 
 def _plan(contents: Contents, starts: Longs) -> list[Shard]:
     """Windows in order, cut into shards of about equal size."""
     shards, first = [], 0
-    room = max(1, SHARD_BYTES // contents.bytes_per_token)  # tokens
+    tokens = int(starts[-1])
+    room = max(1, SHARD_BYTES // contents.bytes(1), -(-tokens // MANY))  # tokens
     while first < len(starts) - 1:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + room, side="right")) - 1)
-        shards.append(Shard(first, last, int(starts[last] - starts[first]) * contents.bytes_per_token))
+        shards.append(Shard(first, last, contents.bytes(int(starts[last] - starts[first]))))
         first = last
     return shards
 
@@ -214,22 +239,21 @@ def _write_index(folder: Path, contents: Contents, shards: Sequence[Shard]) -> N
 
 def _read_index(folder: Path, contents: Contents, starts: Longs) -> list[Shard]:
     """The shards that are to be, with the checksums of those that are there."""
-    fresh = _plan(contents, starts)
+    shards = _plan(contents, starts)
     try:
-        known = [Shard(**shard) for shard in read_json(folder / "store.json")["shards"]]
+        known = {(s["first"], s["last"]): s["crc32"] for s in read_json(folder / "store.json")["shards"]}
     except (LaminaError, KeyError, TypeError):
-        return fresh
-    return known if [(s.first, s.last) for s in known] == [(s.first, s.last) for s in fresh] else fresh
+        known = {}
+    for shard in shards:
+        shard.crc32 = known.get((shard.first, shard.last))
+    return shards
 
 
 # Checking.
 
 
-def _missing(folder: Path, contents: Contents, shards: Sequence[Shard]) -> dict[int, str]:
+def _missing(folder: Path, shards: Sequence[Shard]) -> dict[int, str]:
     """The shards that must be computed, each with what is wrong with it; "" if it was never written."""
-    if contents.dtype == "int8" and not _readable(folder / "centre.npy", (len(contents.layers), contents.hidden)):
-        written = any(shard.crc32 is not None for shard in shards)
-        return dict.fromkeys(range(len(shards)), "its centres are lost" if written else "")
     wrong = {number: damage(folder / shard_file(number), shard) for number, shard in enumerate(shards)}
     return {number: reason for number, reason in wrong.items() if reason is not None}
 
@@ -247,13 +271,6 @@ def damage(path: Path, shard: Shard) -> str | None:
         return error.strerror or str(error)
 
 
-def _readable(path: Path, shape: tuple[int, ...]) -> bool:
-    try:
-        return bool(np.load(path).shape == shape)
-    except (OSError, ValueError, EOFError):
-        return False
-
-
 def _crc32(path: Path) -> int:
     checksum = 0
     with path.open("rb") as file:
@@ -262,46 +279,17 @@ def _crc32(path: Path) -> int:
     return checksum
 
 
-# Files.
-
-
 def shard_file(number: int) -> str:
     return f"{number:05}.bin"
-
-
-def _tokens(starts: Longs, shard: Shard) -> int:
-    return int(starts[shard.last] - starts[shard.first])
-
-
-def _map(path: Path, contents: Contents, tokens: int) -> tuple[Tensor, Tensor | None]:
-    """A shard's values [tokens, layers, H] and its scales [tokens, layers], read from the file when they are touched."""
-    layers, hidden = len(contents.layers), contents.hidden
-    shape = (tokens, layers, hidden)
-    values = np.memmap(path, contents.dtype, "c", 0, shape)  # "c": torch wants arrays that it could write to
-    scales = np.memmap(path, np.float16, "c", values.nbytes, shape[:2]) if contents.dtype == "int8" else None
-    return torch.from_numpy(values), None if scales is None else torch.from_numpy(scales)
-
-
-class Lock:
-    """A lock on a file, held until it is closed, forgotten, or the process ends."""
-
-    def __init__(self, path: Path, how: int) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        self.close = weakref.finalize(self, os.close, file)
-        try:
-            fcntl.flock(file, how)
-        except BaseException:
-            self.close()
-            raise
 
 
 @contextmanager
 def _writing(folder: Path, progress: Progress) -> Iterator[None]:
     try:
-        lock = Lock(folder / "write.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        lock = Lock(folder / "write.lock", wait=False)
+    except Busy:
         progress.say(f"another process is writing {folder}: waiting for it")
-        lock = Lock(folder / "write.lock", fcntl.LOCK_EX)
+        lock = Lock(folder / "write.lock")
     try:
         yield
     finally:

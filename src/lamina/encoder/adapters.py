@@ -13,10 +13,10 @@ Each layer has its own, also where layers share a block (ALBERT).
 from __future__ import annotations
 
 import math
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
 from lamina.encoder.blocks import Dropout, Encoder, Slots
@@ -24,7 +24,17 @@ from lamina.errors import LaminaError
 
 Projection = Literal["query", "key", "value", "output"]
 Place = Literal["attention", "feed_forward"]
-LayerChoice = Literal["all"] | int | tuple[int, ...]
+
+
+def _as_layers(value: object) -> object:
+    if value == "all" or (type(value) is int and value >= 0):
+        return value
+    if isinstance(value, list | tuple) and value and all(type(layer) is int for layer in value):
+        return tuple(value)
+    raise ValueError('say "all", a number of last layers, or a list of layers')
+
+
+LayerChoice = Annotated[Literal["all"] | int | tuple[int, ...], BeforeValidator(_as_layers)]
 
 
 class Adapter(nn.Module):
@@ -67,8 +77,8 @@ class AdapterOptions(BaseModel):
 
     size: int = Field(default=64, ge=1)
     layers: LayerChoice = "all"  # "all", the last n, or a list of layers 1..L
-    after: tuple[Place, ...] = ("attention", "feed_forward")
-    init: float = Field(default=1e-3, gt=0)
+    after: tuple[Place, ...] = Field(default=("attention", "feed_forward"), min_length=1)
+    init: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
 
     def insert(self, encoder: Encoder) -> None:
         for layer in chosen(self.layers, encoder.config.layers, "tune.adapters.layers"):
@@ -81,8 +91,8 @@ class LoraOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rank: int = Field(default=8, ge=1)
-    alpha: float = Field(default=16.0, gt=0)
-    targets: tuple[Projection, ...] = ("query", "value")
+    alpha: float = Field(default=16.0, gt=0, allow_inf_nan=False)
+    targets: tuple[Projection, ...] = Field(default=("query", "value"), min_length=1)
     layers: LayerChoice = "all"
     dropout: float = Field(default=0.0, ge=0, lt=1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 from torch import nn
 
 from lamina.encoder.adapters import AdapterOptions, LoraOptions
@@ -17,12 +17,18 @@ from lamina.encoder.blocks import Encoder
 from lamina.errors import LaminaError
 
 
+def _as_count(value: object) -> object:
+    if value == "all" or (type(value) is int and value >= 0):
+        return value
+    raise ValueError('say "all" or a number of last layers, 0 or more')
+
+
 class TuneOptions(BaseModel):
     """What trains besides the mixer and the head, which always do."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    layers: Literal["all"] | Annotated[int, Field(ge=0)] = "all"  # the last n blocks; "all" also means embeddings and pooler
+    layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"  # the last n; "all" is also all the rest
     norms: bool = False  # every layer norm, also of frozen layers and of the embeddings
     embeddings: bool | None = None  # None: when all layers do
     dropout: bool = False  # also in frozen layers, as it is usual elsewhere; then nothing can be stored

@@ -143,11 +143,17 @@ def locate(name: str, *, pretrained: bool, allow_pickle: bool = False) -> Path:
     """The folder that a name stands for; fetched from the hub if need be, with the weights if they are wanted."""
     if name == "minilm" or name in PRESETS:  # presets have MiniLM's vocabulary
         return minilm_folder()
-    if (folder := expanded(name)).is_dir():
+    if (folder := folder_of(name)) is not None:
         return folder
     if HUB_ID.fullmatch(name):
         return download(name, pretrained=pretrained, allow_pickle=allow_pickle)
     raise unknown(name)
+
+
+def folder_of(name: str) -> Path | None:
+    """The folder here that a name stands for, if it stands for one: known names do not."""
+    known = name == "minilm" or name in PRESETS
+    return folder if not known and (folder := expanded(name)).is_dir() else None
 
 
 def unknown(name: str) -> LaminaError:
@@ -218,7 +224,7 @@ def base_of(run: Run) -> Source | None:
     if whole <= set(tensor_names((run.model,))):
         return None
     recorded = read_json(run.info)["encoder"]
-    options = EncoderOptions.model_validate(read_json(run.recipe)["encoder"])
+    options = EncoderOptions.model_validate(read_json(run.recipe)["encoder"] | {"tokenizer": str(run.tokenizer)})
     folder = run.path / recorded["folder"] if recorded.get("folder") else None
     if folder is not None and folder.is_dir():
         options = options.model_copy(update={"model": str(folder.resolve())})

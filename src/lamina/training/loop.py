@@ -67,9 +67,10 @@ def fit(
             loss = 0.0
             for number, (task, batch) in enumerate(step):
                 torch.manual_seed(_seed(options.seed, epoch, state.step, number))
+                moved = batch.to(device)
                 with _autocast(device, precision):
-                    outputs = model(batch.to(device), task)
-                parts = [term(model, batch.to(device), outputs, totals[task]) for term in terms[task]]
+                    outputs = model(moved, task)
+                parts = [term(model, moved, outputs, totals[task]) for term in terms[task]]
                 share = torch.stack(parts).sum()
                 _check_finite("loss", share.item(), state.step, [batch])
                 share.backward()  # type: ignore[no-untyped-call]
