@@ -27,31 +27,17 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-import numpy as np
 import transformers
 
 from common import faster, parser, peak_flops, print_ratio, print_table, read_examples, take_turns, use_threads
-from lamina.assemble import build_model, make_optimizer
 from lamina.data.examples import Example
 from lamina.data.splits import sample
-from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import Longs, make_windows
-from lamina.encoder import load as encoders
-from lamina.encoder.blocks import EncoderConfig
-from lamina.model import Model
-from lamina.progress import Silent
-from lamina.recipe import parse_recipe
-from lamina.trainer import make_plan, make_step
-from lamina.training.checkpoint import State
-from lamina.training.loop import Evaluation, fit
-from lamina.training.options import choose_precision
-from run_qa import BATCH, LENGTH, OVERLAP, load_model, load_tokenizer, map_features, to_dataset
+from ours import Done, Ours
+from run_qa import BATCH, load_model, load_tokenizer, map_features, to_dataset
 
 LARGER_BATCH = 16
 WARM_UP = 2  # steps
 EPOCHS = 100  # of theirs at most: the clock ends a turn
-
-Done = Callable[[int, float], bool]  # (steps, seconds) so far -> whether to stop
 
 
 def main() -> None:
@@ -81,60 +67,6 @@ def main() -> None:
     for name in ("best-flags", "best-flags-no-attention-dropout"):
         print_ratio(name, rates, "ours", faster(rates, *(f"{name}, {size} at once" for size in (BATCH, LARGER_BATCH))))
     print(f"share of peak: {median(ours.flops) / median(peaks):.2f}")
-
-
-class Ours:
-    """`lamina.training.loop.fit` as `lamina train` calls it, without evaluations and files."""
-
-    def __init__(self, examples: Sequence[Example]) -> None:
-        values = {"data": {"train": ""}, "window": {"length": LENGTH, "overlap": OVERLAP}, "train": {"device": "cpu"}}
-        self.recipe = parse_recipe(values)
-        source = encoders.find(self.recipe.encoder)
-        self.windows = make_windows(examples, Tokenizer(source.tokenizer), self.recipe.window)
-        self.model = build_model(self.recipe, encoders.load(source))
-        self.flops: list[float] = []  # useful ones a second, of each run
-
-    def run(self, seed: int, done: Done) -> float:
-        """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
-        options = self.recipe.train.model_copy(update={"seed": seed})
-        plan = make_plan(options, self.windows, self.model, self.windows)
-        optimizer = make_optimizer(self.model, options)
-        state = State()
-        stopped = began = time.perf_counter()
-
-        def record(_: dict[str, object]) -> None:
-            nonlocal stopped
-            stopped = time.perf_counter()
-            state.stopped = done(state.step, stopped - began)
-
-        fit(
-            self.model,
-            {name: [task.objective.build()] for name, task in self.recipe.tasks.items()},
-            [(epoch, partial(make_step, self.windows, rows, options.memory_tokens)) for epoch, rows in plan],
-            evaluate=no_evaluation,
-            evaluate_at=set(),
-            optimizer=optimizer,
-            options=options,
-            precision=choose_precision(options.precision, next(self.model.parameters()).device),
-            state=state,
-            record=record,
-            save=lambda _: None,
-            progress=Silent(),
-        )
-        trained = np.concatenate([rows for _, rows in plan[: state.step]])
-        self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / (stopped - began))
-        return state.costs.tokens / (stopped - began)
-
-
-def no_evaluation(_: Model) -> Evaluation:
-    raise AssertionError("nothing is evaluated here")
-
-
-def useful_flops(config: EncoderConfig, lengths: Longs) -> float:
-    """Of a forward and a backward pass (twice a forward one) over windows of these lengths, without their padding."""
-    weights = config.layers * (4 * config.hidden**2 + 2 * config.hidden * config.intermediate)
-    attention = 4 * lengths * config.hidden * config.layers  # of each token: scores and mixture over its window
-    return float((3 * lengths * (2 * weights + attention)).sum())
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,11 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
             ["--questions", "2", "--seconds", "0"],
             ["run_qa-default", "best-flags", "best-flags-no-attention-dropout", "share of peak"],
         ),
+        (
+            "frozen.py",
+            ["--questions", "6", "--seconds", "0", "--only", "last-2", "LP-head"],
+            ["last-2", "last-2-two-epochs", "LP-head", "LP-head-two-epochs", "bytes-float16", "bytes-int8"],
+        ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -176,6 +177,42 @@ def test_inspect_counts_and_estimates(folder: Path) -> None:
     paper = json.loads(lamina("inspect", "quickstart", "--threads", 1, "--set", "encoder.model=bert-base-cased", "--json").out)
     assert paper["parameters"]["total"] == 108_311_810
     assert "parameters: " in lamina("inspect", folder / "small.toml", "--threads", 1).out
+
+
+def test_inspect_tells_what_a_store_will_take_and_what_a_run_was_worth(folder: Path) -> None:
+    frozen = ("--set", "tune.layers=1", "--set", "encoder.model=bert-base-cased")
+    report = json.loads(lamina("inspect", folder / "small.toml", "--threads", 1, *frozen, "--f1", 75, "--json").out)
+    tokens, store = report["training"]["tokens_per_epoch"], report["training"]["store"]
+    assert store["layers"] == [11]
+    assert store["gb"] == pytest.approx(tokens * 768 * 2 / 1e9, rel=0.4, abs=1e-3)  # and what is held out
+    assert report["efficiency"] == pytest.approx(25 / math.log10(report["parameters"]["trainable"]), abs=0.01)
+    full = json.loads(lamina("inspect", folder / "small.toml", "--threads", 1, "--json").out)
+    assert full["training"]["store"] is None
+    assert "efficiency" not in full
+    assert "efficiency: " in lamina("inspect", folder / "run" / "recipe.json", "--threads", 1).out
+    said = lamina("inspect", folder / "run" / "recipe.json", "--threads", 1, "--set", "tune.layers=0").out
+    assert "efficiency: " not in said, "that is not what was trained"
+    assert "store: " in said
+
+
+def test_stores_are_listed_verified_and_cleared(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    trained = lamina("train", folder / "small.toml", "--out", tmp_path / "run", "--set", "tune.layers=0")
+    assert trained.code == 0, trained.err
+    stores = json.loads(lamina("cache", "list", "--json").out)
+    assert len(stores) == 2
+    assert "in float16" in lamina("cache", "list").out
+    assert lamina("cache", "verify").out.count("sound") == 2
+    shard = next((tmp_path / "cache").rglob("00000.bin"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    damaged = lamina("cache", "verify", shard.parent.name[:10])
+    assert damaged.code == 2
+    assert "truncated" in damaged.out
+    assert lamina("cache", "clear").code == 2
+    assert lamina("cache", "clear", shard.parent.name).code == 0
+    assert len(json.loads(lamina("cache", "list", "--json").out)) == 1
+    assert lamina("cache", "clear", "--all").code == 0
+    assert json.loads(lamina("cache", "list", "--json").out) == []
 
 
 def test_data_commands(folder: Path, tmp_path: Path) -> None:

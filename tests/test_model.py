@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from lamina.data.batches import Batch, make_batch, pack
 from lamina.encoder import families
 from lamina.encoder.blocks import Encoder
-from lamina.encoder.stack import HiddenStack
 from lamina.heads import SpanHead, SpanOutputs
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.objectives import SpanLoss
 from lamina.objectives.span import span_cross_entropy
+from lamina.stack import HiddenStack
 from tests.tiny import corpus, model, windows
 
 
@@ -59,7 +59,7 @@ def test_the_plain_model_equals_transformers(batch: Batch) -> None:
     encoder.load_state_dict({ours: weights[f"bert.{name}"] for ours, name in names.items()})
     head = SpanHead(32)
     head.load_state_dict({"weight": weights["qa_outputs.weight"], "bias": weights["qa_outputs.bias"]})
-    ours = Model(encoder, {"main": Task(LastLayer(32), head)}).eval()
+    ours = Model(encoder, {"main": Task(LastLayer(32, encoder.config.layers), head)}).eval()
 
     with torch.no_grad():
         found = ours(batch)
@@ -114,8 +114,9 @@ def test_answers_may_lie_in_the_context_and_at_the_classifier_token(batch: Batch
 class _Asks(LastLayer):
     """Remembers what it was given."""
 
-    def layers(self, depth: int) -> tuple[int, ...]:
-        return (0, depth)
+    def __init__(self, hidden: int, depth: int) -> None:
+        super().__init__(hidden, depth)
+        self.layers = (0, depth)
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         self.seen = (stack.layers, queries)
@@ -124,7 +125,7 @@ class _Asks(LastLayer):
 
 def test_a_mixer_gets_the_layers_it_asks_for_and_the_head_s_queries(batch: Batch) -> None:
     tiny = model(layers=2)
-    mixer, head = _Asks(16), SpanHead(16)
+    mixer, head = _Asks(16, 2), SpanHead(16)
     Model(tiny.encoder, {"main": Task(mixer, head)})(batch)
     layers, queries = mixer.seen
     assert layers == (0, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -45,7 +46,15 @@ def test_the_commands_and_examples_of_the_readme_run(copy: Path) -> None:
     printed = {}
     for command in commands():
         if command != RECURSIVE:
-            done = subprocess.run(command, shell=True, cwd=copy, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            done = subprocess.run(
+                command,
+                shell=True,
+                cwd=copy,
+                env=os.environ | {"LAMINA_CACHE": str(copy / "cache")},
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+            )
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             printed[command] = done.stdout
     for example in blocks("python"):

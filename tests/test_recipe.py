@@ -69,6 +69,7 @@ def test_the_json_of_a_run_reads_as_the_same_recipe(file: Path, tmp_path: Path) 
         ('train.keep="last"', lambda r: r.train.keep == "last"),
         ("encoder.pretrained=true", lambda r: r.encoder.pretrained is True),
         ("data.train=folder/a=b.json", lambda r: r.main.data.train == "folder/a=b.json"),
+        ("mixer.type=average", lambda r: r.main.mixer.type == "average"),
         ("answer.n_best=5", lambda r: r.answer.n_best == 5),
     ],
 )
@@ -102,6 +103,19 @@ def problem(values: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
+    ("tune", "message"),
+    [
+        ({"layers": -1}, 'tune.layers: say "all" or a number of last layers, 0 or more (given: -1)'),
+        ({"layers": "two"}, "tune.layers: say \"all\" or a number of last layers, 0 or more (given: 'two')"),
+        ({"layers": True}, 'tune.layers: say "all" or a number of last layers, 0 or more (given: True)'),
+        ({"adapters": {"layers": []}}, 'tune.adapters.layers: say "all", a number of last layers, or a list of layers'),
+    ],
+)
+def test_layers_that_mean_nothing(tune: dict[str, Any], message: str) -> None:
+    assert problem({"tune": tune}) == message
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"train": {"epoch": 3}}, "train.epoch: no such field; did you mean train.epochs?"),
@@ -109,10 +123,12 @@ def problem(values: dict[str, Any]) -> str:
         ({"trian": {}}, "trian: no such field; did you mean train?"),
         ({"objectve": {}}, "objectve: no such field; did you mean objective?"),
         ({"epochs": 3}, "epochs: no such field; did you mean train.epochs?"),
+        ({"tune": {"adapters": {"sise": 4}}}, "tune.adapters.sise: no such field; did you mean tune.adapters.size?"),
+        ({"tune": {"lora": {"xyzzy": 4}}}, "tune.lora.xyzzy: no such field; there are alpha, dropout, layers, rank, targets"),
         ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
         (
             {"xyzzy": 1},
-            "xyzzy: no such field; there are answer, data, encoder, head, mixer, objective, train, window",
+            "xyzzy: no such field; there are answer, cache, data, encoder, head, mixer, objective, train, tune, window",
         ),
     ],
 )
@@ -123,6 +139,45 @@ def test_a_field_that_does_not_exist(values: dict[str, Any], message: str) -> No
 def test_a_field_of_a_task_that_does_not_exist() -> None:
     with pytest.raises(LaminaError, match=r"haed: no such field; did you mean head\?"):
         parse_recipe({"tasks": {"main": {"data": {"train": "t"}, "haed": {}}}})
+
+
+@pytest.mark.parametrize(
+    ("mixer", "message"),
+    [
+        ({"type": "learned", "seperate": True}, "mixer.seperate: no such field; did you mean mixer.separate?"),
+        (
+            {"type": "learned", "size": 64},  # which another type has
+            "mixer.size: no such field; there are embeddings, init, raw, separate, type",
+        ),
+        ({"type": "last", "epochs": 3}, "mixer.epochs: no such field; there are type"),
+        ({"type": "learned", "raw": "x"}, "mixer.raw: Input should be a valid boolean, unable to interpret input (given: 'x')"),
+        ({"type": "convolution", "kernel": 4}, "mixer.kernel: Input should be 1, 3, 5 or 7 (given: 4)"),
+        (
+            {"type": "convolution", "channels": [8, 0]},
+            "mixer.channels.1: Input should be greater than or equal to 1 (given: 0)",
+        ),
+        (
+            {"type": "compression", "pool": "average", "shared": False},
+            'mixer: pool = "average" leaves one vector a token, so shared = false means nothing: leave out one',
+        ),
+    ],
+)
+def test_a_table_of_several_types_is_checked_by_its_type(mixer: dict[str, Any], message: str) -> None:
+    assert problem({"mixer": mixer}) == message
+    with pytest.raises(LaminaError) as caught:
+        parse_recipe({"tasks": {"main": {"data": {"train": "t"}, "mixer": mixer}}})
+    assert str(caught.value) == f"recipe: {message}"
+
+
+def test_a_wrong_type_is_answered_with_the_types_there_are() -> None:
+    types = "last, average, learned, compression, convolution, inception, xception"
+    assert problem({"mixer": {"type": "lerned"}}) == f"mixer.type: there is no 'lerned'; there are {types}"
+    assert problem({"mixer": {"raw": True}}) == f"mixer.type: is missing; there are {types}"
+    assert problem({"mixer": "learned"}).startswith("mixer: Input should be a valid dictionary")
+
+
+def test_a_field_of_some_type_at_the_top_is_found() -> None:
+    assert problem({"separate": True}) == "separate: no such field; did you mean mixer.separate?"
 
 
 def test_a_misspelt_table_is_named_not_the_one_that_is_missing() -> None:

@@ -73,4 +73,4 @@ def model(seed: int = 0, *, layers: int = 1, hidden: int = 16, dropout: float = 
     """An encoder of random weights with the plain span head; in training mode."""
     torch.manual_seed(seed)
     shape = replace(PRESETS["tiny"], layers=layers, hidden=hidden, embedding=hidden, intermediate=2 * hidden, dropout=dropout)
-    return Model(Encoder(shape), {"main": Task(LastLayer(hidden), SpanHead(hidden))})
+    return Model(Encoder(shape), {"main": Task(LastLayer(hidden, layers), SpanHead(hidden))})

@@ -11,29 +11,36 @@ from safetensors.torch import load_file
 from lamina.answers.calibration import Calibration
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
-from lamina.data.splits import sample
+from lamina.data.splits import hold_out, sample
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.files import read_tensors
+from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
 from lamina.files import expanded, read_json
 from lamina.heads import SpanHead
+from lamina.mixers import Shape
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import Run
+from lamina.training.checkpoint import load_weights
 from lamina.training.options import TrainOptions
 
 
 def build_model(recipe: Recipe, encoder: Encoder) -> Model:
-    """The encoder with each task's mixer and head, freshly initialised from the recipe's seed."""
+    """The encoder, prepared for what trains, with each task's mixer and head, freshly initialised from the recipe's seed."""
     torch.manual_seed(recipe.train.seed)
+    prepare(encoder, recipe.tune)
     return Model(encoder, {name: _build_task(options, encoder) for name, options in recipe.tasks.items()})
 
 
 def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
-    mixer = options.mixer.build(encoder.config.hidden)
+    config, head = encoder.config, options.head
+    if head.pooled and not config.pooler:
+        raise LaminaError("head.pooled: this encoder has no pooler: set head.pooled = false")
+    mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
     return Task(mixer, options.head.build(mixer.width))
 
 
@@ -54,21 +61,46 @@ def train_examples(recipe: Recipe) -> list[Example]:
     return sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, recipe.train.seed)
 
 
+def split_examples(recipe: Recipe) -> tuple[list[Example], list[Example]]:
+    """(to train on, held out). The fraction is taken of the former alone, so that fractions share their held-out part."""
+    learned, held_out = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
+    return sample(learned, max(1, round(recipe.main.data.fraction * len(learned))), recipe.train.seed), held_out
+
+
 def dev_examples(recipe: Recipe) -> list[Example]:
     data = recipe.main.data
     if data.dev is None:
         return []
-    return sample(load_examples(data.dev, duplicate_ids=data.duplicate_ids), data.dev_questions, recipe.train.seed)
+    return load_examples(data.dev, duplicate_ids=data.duplicate_ids)[: data.dev_questions]
 
 
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
-    """AdamW; biases, norms and other vectors do not decay."""
-    groups: dict[float, list[torch.nn.Parameter]] = {}
-    for parameter in model.parameters():
+    """AdamW. Biases, norms and other vectors do not decay; `peak` is the highest rate of a group."""
+    groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault(options.weight_decay if parameter.ndim > 1 else 0.0, []).append(parameter)
-    parameters = [{"params": members, "weight_decay": decay} for decay, members in groups.items()]
+            decay = options.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((decay, peak_rate(name, model.encoder.config, options)), []).append(parameter)
+    parameters = [{"params": members, "weight_decay": decay, "peak": peak} for (decay, peak), members in groups.items()]
     return torch.optim.AdamW(parameters, lr=options.lr, fused=True)
+
+
+def peak_rate(name: str, config: EncoderConfig, options: TrainOptions) -> float:
+    """The highest learning rate of a parameter: that of its part, less for each layer that stands above it."""
+    room, kind, place = name.split(".")[:3]
+    if room == "tasks":
+        return float(getattr(options.rates, place) or options.lr)
+    rate = (options.rates.adapters if kind == "adapters" else options.rates.encoder) or options.lr
+    return float(rate * options.layer_decay ** (config.layers - _layer_of(kind, place, config)))
+
+
+def _layer_of(kind: str, place: str, config: EncoderConfig) -> int:
+    """The layer of a parameter of the encoder; what stands above all layers, or in all of them, counts as the last."""
+    if kind == "embeddings":
+        return 0
+    if kind == "adapters":
+        return int(place)
+    return int(place) + 1 if kind == "blocks" and not config.shared else config.layers
 
 
 class Trained(NamedTuple):
@@ -104,18 +136,22 @@ def load_trained(
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
+    if recipe.main.head.type != "span":
+        raise LaminaError(f"{path}: this run does not answer questions: its head is {recipe.main.head.type!r}")
+    info = read_json(run.info)
+    base = encoders.base_of(run)
+    with torch.device("meta" if base is None else device):
+        encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)
+        model = build_model(recipe, encoder)
     try:
-        config = EncoderConfig.from_json(read_json(run.encoder))
-    except TypeError as error:
-        raise LaminaError(f"{run.encoder}: {error}") from None
-    with torch.device("meta"):
-        model = build_model(recipe, Encoder(config))
-    try:
-        model.load_state_dict(load_file(run.model, device=str(device)), assign=True)
+        weights = load_file(run.model, device=str(device))
+        if base is None:
+            model.load_state_dict(weights, assign=True)
+        else:
+            load_weights(model, weights)
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
-    info = read_json(run.info)
     calibration = Calibration(**info.get("calibration", {}))
     return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration)
 

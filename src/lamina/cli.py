@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
@@ -34,14 +35,17 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Look at, check, repair and make data sets.", no_args_is_help=True)
 recipes_app = typer.Typer(help="The recipes that come with Lamina.", no_args_is_help=True)
+cache_app = typer.Typer(help="The stored states of frozen layers.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(recipes_app, name="recipes")
+app.add_typer(cache_app, name="cache")
 
 RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a run's recipe.json, or a name of `recipes list`.")]
 Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
 DataOption = Annotated[str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, or a name of `data list`.")]
+Stores = Annotated[list[str] | None, typer.Argument(help="Stores, by the beginning of their names.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -113,7 +117,9 @@ def train(
     costs = info["costs"]
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
-        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second), {costs['evaluate_seconds'] / 60:.1f} min of "
+        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second, "
+        f"{100 * (1 - costs['read_seconds'] / costs['train_seconds']):.0f}% of the time computing), "
+        f"{costs['store_seconds'] / 60:.1f} min of storing frozen layers, {costs['evaluate_seconds'] / 60:.1f} min of "
         f"evaluation, {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
     )
     print(f"run: {run.path}")
@@ -293,28 +299,69 @@ def export(
 
 
 @app.command()
-def inspect(recipe: RecipeArgument, settings: Setting = [], threads: Threads = None, as_json: Json = False) -> None:  # noqa: B006
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs, scored on the same questions.")],
+    out: Annotated[Path, typer.Option("--out", help="The new folder.")],
+    how: Annotated[Literal["max", "mean"], typer.Option("--how", help="Of the runs' probabilities.")] = "max",
+    data: Annotated[
+        str | None, typer.Option("--data", help="The runs' dev set, if it is not where the first run's recipe says.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let several runs answer their dev set together, from what they saved: no model is loaded."""
+    from lamina.ensembling import ensemble
+    from lamina.progress import shown
+
+    with shown() as progress:
+        result = ensemble(runs, out, how=how, data=data, progress=progress)
+    if as_json:
+        _print_json(result)
+        return
+    _print_scores(result["scores"])
+    counts = result["counts"]
+    print(f"{counts['wrong']} wrong, of which {counts['second_right']} have the right answer second")
+    print(f"ensemble: {out}")
+
+
+@app.command()
+def inspect(
+    recipe: RecipeArgument,
+    settings: Setting = [],  # noqa: B006
+    f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
     """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
     import torch
 
     from lamina import inspection
+    from lamina.bundled import recipe_path
 
     if threads:
         torch.set_num_threads(threads)
-    report = inspection.inspect(_recipe(recipe, settings))
+    if f1 is None and not settings:
+        f1 = inspection.f1_beside(recipe_path(recipe))
+    report = inspection.inspect(_recipe(recipe, settings), f1)
     if as_json:
         _print_json(report)
         return
     parameters = report["parameters"]
     print(f"parameters: {parameters['total']:,}, of which {parameters['trainable']:,} train")
     for part, count in parameters["by_part"].items():
-        print(f"  {part}: {count:,}")
+        print(f"  {part}: {count:,}, of which {parameters['trainable_by_part'].get(part, 0):,} train")
+    if f1 is not None:
+        print(f"efficiency: {report['efficiency']:.2f} = (F1 {f1:.1f} - 50) / log10(trained parameters)")
     if training := report["training"]:
         print(
             f"training: {training['questions']:,} questions, {training['windows']:,} windows, "
-            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs']:g} epochs"
+            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs'] or 'as many'} epochs"
         )
-        print(f"work: {training['flops'] / 1e12:,.0f} TFLOP, about {training['estimated_minutes']:g} minutes here")
+        if store := training["store"]:
+            beyond = "" if store["fits"] else ", more than cache.max_gb: the encoder will run live"
+            print(f"store: {store['gb']:g} GB of layers {', '.join(map(str, store['layers']))} in {store['dtype']}{beyond}")
+        print(
+            f"work: {training['flops'] / 1e12:,.0f} TFLOP in the encoder, about {training['estimated_minutes']:g} minutes here"
+        )
     else:
         print(report["note"])
     print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
@@ -401,6 +448,55 @@ def data_make(
         return
     for path, questions in written.items():
         print(f"{path}: {questions} questions")
+
+
+@cache_app.command("list")
+def cache_list(as_json: Json = False) -> None:
+    """List the stores, the last used first."""
+    from lamina.cache.housekeeping import ago, list_stores
+
+    stores = list_stores()
+    if as_json:
+        _print_json([asdict(store) for store in stores])
+        return
+    for store in stores:
+        whole = "" if store.share == 1 else f", {store.share:.0%} written"
+        layers = ", ".join(map(str, store.layers))
+        print(
+            f"{store.name}  {store.bytes / 1e6:,.0f} MB  layers {layers} of {store.model} on {store.data} in {store.dtype}"
+            f"{whole}, used {ago(store.used)} ago"
+        )
+    print(f"{len(stores)} stores, {sum(store.bytes for store in stores) / 1e9:.2f} GB", file=sys.stderr)
+
+
+@cache_app.command("verify")
+def cache_verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Stores, by the beginning of their names.")] = None,
+) -> None:
+    """Check the checksums of some stores, or of all. What is damaged is computed again when it is next needed."""
+    from lamina.cache.housekeeping import list_stores, verify_store
+
+    problems = 0
+    for name in names or [store.name for store in list_stores()]:
+        found = verify_store(name)
+        problems += len(found)
+        print("\n".join(found) if found else f"{name}: sound")
+    if problems:
+        raise LaminaError(f"{problems} shards are missing or damaged: the next training computes them again")
+
+
+@cache_app.command("clear")
+def cache_clear(
+    names: Stores = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every store.")] = False,
+) -> None:
+    """Remove stores. All they hold can be computed again."""
+    from lamina.cache.housekeeping import clear_store, list_stores
+
+    if bool(names) == everything:
+        raise LaminaError("name the stores to clear, or say --all: `lamina cache list` shows them")
+    for name in names or [store.name for store in list_stores()]:
+        print(f"{name}: {clear_store(name) / 1e6:,.0f} MB cleared")
 
 
 @recipes_app.command("list")
@@ -515,9 +611,13 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
 
 
-def _print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+def _print_scores(scores: Mapping[str, Any]) -> None:
+    """Of answers, a line a threshold; of anything else, a line a score."""
+    if not all(isinstance(values, Mapping) for values in scores.values()):
+        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        return
     print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")
     for name, values in scores.items():
-        label = f"{name} ({values['threshold']:.2f})" if name != "zero" else "0"
+        label = f"{name} ({values['threshold']:.2f})" if name in ("tuned", "best") else name.replace("zero", "0")
         cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
         print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))

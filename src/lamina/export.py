@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from safetensors.torch import save_file
 
 from lamina.data.tokenizer import Tokenizer
+from lamina.encoder.adapters import has_adapters, merge_lora
+from lamina.encoder.blocks import Encoder
 from lamina.encoder.families import checkpoint_name, unparse
 from lamina.errors import LaminaError
 from lamina.files import make_folder, replacing, write_atomically, write_json
@@ -23,15 +26,16 @@ SPECIAL = {  # what transformers calls the special tokens, and what vocabularies
 
 
 def export(reader: Reader, out: Path) -> None:
-    """Writes a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load."""
+    """Writes a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights."""
     head = exportable_head(reader.model)
+    encoder = merged(reader.model.encoder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LaminaError(f"{out}: is there already: export into a new folder")
     make_folder(out)
-    config = reader.model.encoder.config
+    config = encoder.config
     weights = {
         f"{config.family}.{checkpoint_name(config.family, name)}": weight
-        for name, weight in reader.model.encoder.state_dict().items()
+        for name, weight in encoder.state_dict().items()
         if not name.startswith("pooler.")  # the question-answering models have none
     }
     weights |= {f"qa_outputs.{name}": weight for name, weight in head.state_dict().items()}
@@ -42,8 +46,22 @@ def export(reader: Reader, out: Path) -> None:
     write_json(out / "tokenizer_config.json", tokenizer_config(reader.tokenizer, config.max_length, types=config.types > 1))
 
 
+def merged(encoder: Encoder) -> Encoder:
+    """The encoder with LoRA added to its weights; the one that was given stays as it is."""
+    if not encoder.adapters:
+        return encoder
+    encoder = copy.deepcopy(encoder)
+    merge_lora(encoder)
+    return encoder
+
+
 def exportable_head(model: Model) -> SpanHead:
     """The span head of a model that transformers has a class for; others are refused with the reason."""
+    if has_adapters(model.encoder):
+        raise LaminaError(
+            "this model has adapters inside its layers, which transformers has no class for and no weight can take up: "
+            "only LoRA can be merged"
+        )
     if set(model.tasks) != {"main"}:
         raise LaminaError(f"this model has the tasks {', '.join(model.tasks)}: only one for questions can be exported")
     task = model.tasks["main"]

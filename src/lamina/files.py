@@ -94,7 +94,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LaminaError(f"{path}: the folder cannot be made: {error.strerror or error}") from None
+        raise LaminaError(f"{path}: the folder cannot be made: {error.strerror or error}") from error
 
 
 def write_json(path: Path, value: object) -> None:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from lamina.assemble import build_on_meta, train_examples
-from lamina.data.splits import hold_out
+from lamina.assemble import build_on_meta, split_examples
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
+from lamina.encoder.freezing import trains
 from lamina.errors import LaminaError
+from lamina.files import read_json
 from lamina.model import Model
 from lamina.recipe import Recipe
+from lamina.storing import not_storable, stored_bytes
 
 USUAL_SHARE_OF_PEAK = 0.85  # what benchmarks/train_throughput.py asks of the loop
 
 
-def inspect(recipe: Recipe) -> dict[str, Any]:
-    """Parameters, work, memory and time of a recipe. Needs no weights; the data's part is None when it cannot be read."""
+def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
+    """Parameters, work, memory and time of a recipe. Needs no weights; the data's part is None when it cannot be read.
+
+    With the F1 that the recipe reached, also its efficiency.
+    """
     model = build_on_meta(recipe)
     report: dict[str, Any] = {"parameters": count_parameters(model)}
+    if f1 is not None:
+        report["efficiency"] = round(efficiency(f1, report["parameters"]["trainable"]), 2)
     try:
         report["training"] = _training(recipe, model)
     except LaminaError as error:
@@ -35,40 +43,88 @@ def inspect(recipe: Recipe) -> dict[str, Any]:
 
 
 def count_parameters(model: Model) -> dict[str, Any]:
-    """Totals, and the parameters of each part by name."""
+    """Totals, and those of each part by name. Running statistics (of batch norms) are stored numbers too, but do not train."""
     by_part: dict[str, int] = {}
-    for name, parameter in model.named_parameters():
+    trainable_by_part: dict[str, int] = {}
+    numbers = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
+    for name, value in numbers:
         part = ".".join(name.split(".")[:2] if name.startswith("encoder.") else name.split(".")[1:3])
-        by_part[part] = by_part.get(part, 0) + parameter.numel()
+        by_part[part] = by_part.get(part, 0) + value.numel()
+        if value.requires_grad:
+            trainable_by_part[part] = trainable_by_part.get(part, 0) + value.numel()
     return {
         "total": sum(by_part.values()),
-        "trainable": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "trainable": sum(trainable_by_part.values()),
         "by_part": by_part,
+        "trainable_by_part": trainable_by_part,
     }
 
 
-def forward_flops(config: EncoderConfig, length: int) -> float:
-    """Useful floating-point operations of the blocks for one token of a window of `length`: the products alone."""
-    weights = config.layers * (4 * config.hidden**2 + 2 * config.hidden * config.intermediate)
-    return 2 * weights + 4 * length * config.hidden * config.layers
+def efficiency(f1: float, parameters: int) -> float:
+    """F1 points above 50 for each power of ten of parameters (paper 003).
+
+    >>> round(efficiency(76.3, 108_311_810), 2)
+    3.27
+    """
+    return (f1 - 50) / math.log10(parameters)
 
 
-def _training(recipe: Recipe, model: Model) -> dict[str, float]:
+def f1_beside(recipe: Path) -> float | None:
+    """The F1 at the tuned threshold of the run that a recipe.json stands in, if it has been scored."""
+    scores = recipe.with_name("scores.json")
+    if recipe.name != "recipe.json" or not scores.is_file():
+        return None
+    f1 = read_json(scores).get("tuned", {}).get("f1")
+    return None if f1 is None else float(f1)
+
+
+def layer_flops(config: EncoderConfig, length: int) -> float:
+    """Useful floating-point operations of one block for one token of a window of `length`: the products alone."""
+    weights = 4 * config.hidden**2 + 2 * config.hidden * config.intermediate
+    return 2 * weights + 4 * length * config.hidden
+
+
+def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     source = encoders.find(recipe.encoder, counting=True)
-    learned, _ = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
-    windows = make_windows(learned, Tokenizer(source.tokenizer), recipe.window)
-    lengths = windows.lengths
-    flops = sum(3 * forward_flops(source.config, int(length)) * int(length) for length in lengths)
+    learned, held_out = split_examples(recipe)
+    tokenizer = Tokenizer(source.tokenizer)
+    windows, holdout = (make_windows(part, tokenizer, recipe.window) for part in (learned, held_out))
+    layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
+    live, once = (passes * layer for passes in _passes(model))
+    reason = not_storable(recipe, model)
     rate = USUAL_SHARE_OF_PEAK * matmul_peak()
-    epochs = recipe.train.epochs if recipe.train.minutes is None else 60 * recipe.train.minutes * rate / flops
-    return {
-        "questions": len(learned),
-        "windows": len(windows),
-        "tokens_per_epoch": len(windows.ids),
-        "epochs": round(epochs, 2),
-        "flops": epochs * flops,
-        "estimated_minutes": round(epochs * flops / rate / 60, 1),
+    report: dict[str, Any] = {"questions": len(learned), "windows": len(windows), "tokens_per_epoch": len(windows.ids)}
+    if reason is None:
+        size = stored_bytes(recipe, model, windows) + stored_bytes(recipe, model, holdout)
+        fits = size <= recipe.cache.max_gb * 1e9
+        report["store"] = {
+            "layers": model.stored_layers(),
+            "dtype": recipe.cache.dtype,
+            "gb": round(size / 1e9, 3),
+            "fits": fits,
+        }
+        if not fits:
+            live, once = live + once, 0.0
+    else:
+        report["store"] = None
+        live, once = live + once, 0.0
+    epochs = recipe.train.epochs
+    if recipe.train.minutes is not None:
+        epochs = max(0.0, 60 * recipe.train.minutes * rate - once) / live if live else math.inf
+    flops = once + epochs * live if live else once
+    return report | {
+        "epochs": round(epochs, 2) if math.isfinite(epochs) else None,
+        "flops": flops,
+        "estimated_minutes": round(flops / rate / 60, 1),
     }
+
+
+def _passes(model: Model) -> tuple[int, int]:
+    """How many times a block's forward work an epoch takes above the cut, and how many blocks there are below it."""
+    top = max(model.stored_layers(cut=model.encoder.config.layers))  # no layer above it is computed
+    frozen = min(top, max(0, model.encoder.cut))
+    above = model.encoder.layers[frozen:top]
+    return sum(3 if trains(block) else 2 for block in above), frozen  # the weights' gradients are one of the three
 
 
 def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
@@ -85,6 +141,7 @@ def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
 def _memory_bytes(model: Model, recipe: Recipe) -> float:
     """Weights, gradients and two moments in float32, and what a micro-batch keeps for its backward pass."""
     config = model.encoder.config
-    kept = config.layers * (8 * config.hidden + 2 * config.intermediate)  # numbers a token
+    kept = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # numbers a token
     tokens = min(recipe.train.memory_tokens, recipe.train.batch_tokens if recipe.train.batch_windows is None else math.inf)
-    return 4.0 * (4 * sum(p.numel() for p in model.parameters()) + kept * tokens)
+    stored = sum(p.numel() for p in model.parameters()) + 3 * sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return 4.0 * (stored + kept * tokens)

@@ -10,17 +10,19 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lamina.answers.decode import AnswerOptions
+from lamina.cache.options import CacheOptions
 from lamina.data.windows import WindowOptions
+from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
 from lamina.errors import LaminaError
-from lamina.heads import HeadOptions
-from lamina.mixers import MixerOptions
-from lamina.objectives import ObjectiveOptions
+from lamina.heads import HeadOptions, SpanHeadOptions
+from lamina.mixers import LastLayerOptions, MixerOptions
+from lamina.objectives import ObjectiveOptions, SpanLossOptions
 from lamina.training.options import TrainOptions
 
 MAIN = "tasks.main."  # what the sugar leaves out
@@ -36,16 +38,33 @@ class DataOptions(BaseModel):
     holdout: float = Field(default=0.05, ge=0, lt=1)
     duplicate_ids: Literal["error", "rename"] = "error"
     questions: int | None = Field(default=None, ge=1)  # train on so many, drawn by train.seed
-    dev_questions: int | None = Field(default=None, ge=1)
+    dev_questions: int | None = Field(default=None, ge=1)  # score the first so many: the same ones for every seed
+    fraction: float = Field(default=1.0, gt=0, le=1)  # of what is left to train on; a smaller part lies within a larger one
 
 
 class TaskOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: DataOptions
-    mixer: MixerOptions = MixerOptions()
-    head: HeadOptions = HeadOptions()
-    objective: ObjectiveOptions = ObjectiveOptions()
+    mixer: MixerOptions = LastLayerOptions()
+    head: HeadOptions = SpanHeadOptions()
+    objective: ObjectiveOptions = SpanLossOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objective_of_the_head(cls, values: Any) -> Any:
+        """A head trains by its own objective unless another is named."""
+        if isinstance(values, dict) and isinstance(values.get("head"), dict) and "type" in values["head"]:
+            objective = values.get("objective", {})
+            if isinstance(objective, dict):
+                return values | {"objective": {"type": values["head"]["type"]} | objective}
+        return values
+
+    @model_validator(mode="after")
+    def _objective_fits(self) -> TaskOptions:
+        if self.objective.head != self.head.type:
+            raise ValueError(f"objective.type {self.objective.type!r} is for {self.objective.head} heads, not {self.head.type}")
+        return self
 
 
 class Recipe(BaseModel):
@@ -54,12 +73,23 @@ class Recipe(BaseModel):
     tasks: dict[str, TaskOptions]
     window: WindowOptions = WindowOptions()
     encoder: EncoderOptions = EncoderOptions()
+    tune: TuneOptions = TuneOptions()
+    cache: CacheOptions = CacheOptions()
     answer: AnswerOptions = AnswerOptions()
     train: TrainOptions = TrainOptions()
 
     @property
     def main(self) -> TaskOptions:
         return self.tasks["main"]
+
+
+# The tables whose `type` chooses the other fields, with the options of each type.
+TYPES: dict[str, dict[str, type[BaseModel]]] = {
+    table: {options.model_fields["type"].default: options for options in get_args(field.annotation)}
+    for model in (Recipe, TaskOptions)
+    for table, field in model.model_fields.items()
+    if field.discriminator
+}
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
@@ -114,30 +144,46 @@ def _first_problem(error: ValidationError) -> str:
     """One line: where, what, and what may have been meant. A field that does not exist may be why another is missing."""
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    name = ".".join(map(str, problem["loc"])).removeprefix(MAIN)
+    place = ".".join(map(str, problem["loc"])).removeprefix(MAIN)
+    name = _shown(place)
     if problem["type"] == "extra_forbidden":
-        return f"{name}: no such field; {_hint(name)}"
+        return f"{name}: no such field; {_hint(place)}"
     if problem["type"] == "missing":
         return f"{name}: is missing"
+    if problem["type"] == "union_tag_not_found":
+        return f"{name}.type: is missing; there are {', '.join(TYPES[name])}"
+    if problem["type"] == "union_tag_invalid":
+        return f"{name}.type: there is no {problem['ctx']['tag']!r}; there are {', '.join(TYPES[name])}"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem.get("input")
     return f"{name}: {message}" + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
 
 
-def _hint(name: str) -> str:
+def _hint(place: str) -> str:
     """What may have been meant: a field of that table, else one of that name in another, else the list of the table's."""
-    fields = sorted(field.removeprefix(MAIN) for field in _fields(Recipe))
-    table, _, last = name.rpartition(".")
+    fields = sorted((field.removeprefix(MAIN) for field in _fields(Recipe)), key=_shown)
+    table, _, last = place.rpartition(".")
     siblings = {field.rpartition(".")[2]: field for field in fields if field.rpartition(".")[0] == table}
     close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
-    close = close or [field for field in fields if field.rpartition(".")[2] == last]
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(siblings)}"
+    if not close and table.partition(".")[0] not in TYPES:  # what another type has does not help
+        close = [field for field in fields if field.rpartition(".")[2] == last]
+    return f"did you mean {_shown(close[0])}?" if close else f"there are {', '.join(siblings)}"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every field's place; in a table of several types, behind the type, as in pydantic's errors."""
     for name, field in model.model_fields.items():
         inner = TaskOptions if name == "tasks" else field.annotation
         path = f"{prefix}{name}" + (".main" if name == "tasks" else "")
         yield path
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _fields(inner, f"{path}.")
+        for table in (inner, *get_args(inner)):  # a table, or one that may be left out
+            if name not in TYPES and isinstance(table, type) and issubclass(table, BaseModel):
+                yield from _fields(table, f"{path}.")
+        for chosen, options in TYPES.get(name, {}).items():
+            yield from _fields(options, f"{path}.{chosen}.")
+
+
+def _shown(place: str) -> str:
+    """A place as recipes name it: without the type of its table."""
+    table, *rest = place.split(".")
+    return ".".join([table, *rest[1:]]) if table in TYPES else place

@@ -23,7 +23,9 @@ class Run:
     ``model.safetensors``   trained parameters and buffers
     ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
     ``scores.json``         scores on the dev set at threshold 0, the tuned and the best
-    ``predictions.json``, ``null_odds.json``, ``outputs.safetensors``  what the dev set's scores were made from
+    ``predictions.json``, ``null_odds.json``, ``nbest.json``, ``outputs.safetensors``  what the dev set's scores were made from
+    ``windows.safetensors`` which tokens the outputs are of: with them the dev set is decoded again without a model
+    ``checkpoints/0.3``     with train.checkpoints: the model after 0.3 epochs, a run of its own
     ``checkpoint.pt``       only while training: everything that `--resume` needs
     """
 
@@ -38,7 +40,9 @@ class Run:
         self.scores = path / "scores.json"
         self.predictions = path / "predictions.json"
         self.null_odds = path / "null_odds.json"
+        self.nbest = path / "nbest.json"
         self.outputs = path / "outputs.safetensors"
+        self.windows = path / "windows.safetensors"
         self.checkpoint = path / "checkpoint.pt"
 
     @property

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from lamina import trainer
+from lamina.cache.part import Part
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.progress import Silent
@@ -227,7 +228,7 @@ def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_measuring_leaves_no_trace() -> None:
-    made, held_out = windows(corpus(3)), windows(corpus(1))
+    made, held_out = Part(corpus(3), windows(corpus(3))), Part(corpus(1), windows(corpus(1)))
     tiny = model(dropout=0.1)
     before = copy_weights(tiny)
     options = TrainOptions(minutes=0.01, batch_tokens=512)
@@ -235,5 +236,5 @@ def test_measuring_leaves_no_trace() -> None:
     assert all(np.array_equal(value, before[name]) for name, value in copy_weights(tiny).items())
     assert all(parameter.grad is None for parameter in tiny.parameters())
     assert [rows.tolist() for _, rows in trainer.make_plan(options, made, tiny, held_out, known_steps=2)] == [
-        rows.tolist() for _, rows in list(plan_steps(0, 2, made.lengths, tokens=512))[:2]
+        rows.tolist() for _, rows in list(plan_steps(0, 2, made.windows.lengths, tokens=512))[:2]
     ]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lamina.data.windows import Windows
+from lamina.stack import HiddenStack
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,14 @@ class Batch:
     context: Tensor  # [R, T] bool
     gold: Tensor  # [R, 2] int64, first and last token of the answer; (0, 0) is the null answer
     windows: tuple[int, ...]  # which windows the rows are
+    states: HiddenStack | None = None  # of frozen layers, from a store: then the encoder begins above them
 
     def to(self, device: torch.device) -> Batch:
         ids, type_ids, mask, context, gold = (
             part.to(device, non_blocking=True) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
         )
-        return Batch(ids, type_ids, mask, context, gold, self.windows)
+        states = self.states.to(device) if self.states is not None else None
+        return Batch(ids, type_ids, mask, context, gold, self.windows, states)
 
 
 def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:

@@ -92,7 +92,7 @@ class Windows:
 def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Windows:
     """Cuts all examples into windows, with their answers."""
     cutting = cut_examples(examples, tokenizer, options)
-    fingerprint = _fingerprint(examples, tokenizer, options)
+    fingerprint = windows_fingerprint(examples, tokenizer.fingerprint, options)
     return replace(cutting.windows(), gold=cutting.gold(examples), fingerprint=fingerprint)
 
 
@@ -319,8 +319,9 @@ def _warn_if_foreign(texts: Sequence[str], tokens: Tokens, tokenizer: Tokenizer)
         )
 
 
-def _fingerprint(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> str:
-    digest = hashlib.sha256(f"{tokenizer.fingerprint} {options.model_dump_json()}".encode())
+def windows_fingerprint(examples: Sequence[Example], tokenizer: str, options: WindowOptions) -> str:
+    """Of the windows that `make_windows` would cut; `tokenizer` is the sha256 of its file. No window is made."""
+    digest = hashlib.sha256(f"{tokenizer} {options.model_dump_json()}".encode())
     context = None
     for example in examples:
         answer = f"{example.answers[0].start}+{len(example.answers[0].text)}" if example.answers else "null"

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lamina.encoder.stack import HiddenStack
+from lamina.stack import HiddenStack
 
 Family = Literal["bert", "electra", "albert", "roberta", "distilbert"]
 Activation = Literal["gelu", "gelu_new", "relu"]
@@ -135,18 +135,40 @@ class SelfAttention(nn.Module):
         self.value = nn.Linear(config.hidden, config.hidden)
         self.output = nn.Linear(config.hidden, config.hidden)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """``mask`` is [R, 1, 1, T], True on the keys that may be seen; None means all of them, which is faster."""
+    def forward(self, x: Tensor, mask: Tensor | None, updates: nn.ModuleDict) -> Tensor:
+        """``mask`` is [R, 1, 1, T], True on the keys that may be seen; None means all of them, which is faster.
+
+        ``updates`` are added to the projections of those names (LoRA).
+        """
         parts = (self.query, self.key, self.value)
         weight, bias = torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
-        query, key, value = map(self.split, F.linear(x, weight, bias).chunk(3, -1))  # one product is faster than three
+        projected = F.linear(x, weight, bias).chunk(3, -1)  # one product is faster than three
+        query, key, value = (
+            self.split(part + updates[name](x) if name in updates else part)
+            for name, part in zip(("query", "key", "value"), projected, strict=True)
+        )
         dropout = self.dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)  # [R, A, T, H/A]
-        return cast(Tensor, self.output(mixed.transpose(1, 2).flatten(2)))  # [R, T, H]
+        mixed = mixed.transpose(1, 2).flatten(2)  # [R, T, H]
+        output = self.output(mixed)
+        return cast(Tensor, output + updates["output"](mixed) if "output" in updates else output)
 
     def split(self, x: Tensor) -> Tensor:
         """[R, T, H] -> [R, A, T, H/A]; a view."""
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class Slots(nn.Module):
+    """What is inserted into one layer: modules after its attention and its feed-forward network, updates of projections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention: nn.Module = nn.Identity()
+        self.feed_forward: nn.Module = nn.Identity()
+        self.updates = nn.ModuleDict()  # of the attention's projections, by name
+
+
+EMPTY = Slots()
 
 
 class Block(nn.Module):
@@ -162,10 +184,12 @@ class Block(nn.Module):
         self.output_norm = nn.LayerNorm(config.hidden, eps=config.eps)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        x = self.attention_norm(x + self.dropout(self.attention(x, mask)))  # [R, T, H]
+    def forward(self, x: Tensor, mask: Tensor | None, slots: Slots | None = None) -> Tensor:
+        slots = slots or EMPTY
+        attended = slots.attention(self.dropout(self.attention(x, mask, slots.updates)))
+        x = self.attention_norm(x + attended)  # [R, T, H]
         inner = self.activation(self.up(x))  # [R, T, I]
-        return cast(Tensor, self.output_norm(x + self.dropout(self.down(inner))))  # [R, T, H]
+        return cast(Tensor, self.output_norm(x + slots.feed_forward(self.dropout(self.down(inner)))))  # [R, T, H]
 
 
 def activation(name: Activation) -> nn.Module:
@@ -185,6 +209,8 @@ class Encoder(nn.Module):
         self.embeddings = Embeddings(config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(1 if config.shared else config.layers))
         self.pooler = nn.Linear(config.hidden, config.hidden) if config.pooler else None
+        self.adapters = nn.ModuleDict()  # the Slots of layer "1", "2", …; layers without any are not there
+        self.cut = -1  # nothing trains in the layers up to this one, which stay in eval mode; see `freezing.prepare`
         self.apply(initialise)
 
     @property
@@ -192,6 +218,18 @@ class Encoder(nn.Module):
         """The block of each layer 1..L, in order."""
         blocks = cast(list[Block], list(self.blocks))
         return blocks * self.config.layers if self.config.shared else blocks
+
+    def slots(self, layer: int) -> Slots | None:
+        """What is inserted into a layer 1..L."""
+        return cast(Slots, self.adapters[str(layer)]) if str(layer) in self.adapters else None
+
+    def train(self, mode: bool = True) -> Encoder:
+        super().train(mode)
+        if self.cut >= 0:
+            self.embeddings.eval()
+        for layer in range(1, self.cut + 1):
+            self.layers[layer - 1].eval()
+        return self
 
     def embed(self, ids: Tensor, type_ids: Tensor) -> Tensor:
         """The states of layer 0: [R, T] -> [R, T, H]."""
@@ -216,7 +254,7 @@ class Encoder(nn.Module):
         kept = {start: x} if start in wanted else {}
         last = depth if pool else max(wanted, default=start)
         for layer, block in enumerate(self.layers[start:last], start + 1):
-            x = block(x, key_mask)  # [R, T, H]
+            x = block(x, key_mask, self.slots(layer))  # [R, T, H]
             if layer in wanted:
                 kept[layer] = x
         pooled = torch.tanh(self.pooler(x[:, 0])) if pool and self.pooler is not None else None  # [R, H]

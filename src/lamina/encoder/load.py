@@ -58,6 +58,7 @@ class Source:
     weights: tuple[Path, ...] = ()
     sha256: str | None = None  # of the weights, where it is known beforehand; else ask `digest`
     layout: Literal["checkpoint", "run"] = "checkpoint"  # whose names the weights have: the family's or ours
+    base: Source | None = None  # where the weights that are not in `weights` come from: of a run that froze some
 
 
 def find(options: EncoderOptions, *, counting: bool = False) -> Source:
@@ -84,12 +85,12 @@ def load(source: Source, *, device: torch.device | str = "cpu") -> Encoder:
     encoder = on_meta(source)  # no memory and no random numbers for weights that are about to be replaced
     shapes = {name: tuple(weight.shape) for name, weight in encoder.state_dict().items()}
     fit = matched(source, shapes)
-    if fit.missing:
+    if fit.missing and source.base is None:
         name, theirs = next(iter(fit.missing.items()))
         more = f" (and {len(fit.missing) - 1} more)" if len(fit.missing) > 1 else ""
         raise LaminaError(f"{source.name}: the weights lack {theirs}, shape {shapes[name]}{more}")
     ours = {theirs: name for name, theirs in fit.found.items()}
-    state: dict[str, Tensor] = {}
+    state: dict[str, Tensor] = {} if source.base is None else load(source.base, device=device).state_dict()
     for theirs, tensor in read_tensors(source.weights, ours.keys(), device=device):
         name = ours[theirs]
         if tensor.shape != shapes[name]:
@@ -120,6 +121,8 @@ def digest(source: Source) -> str | None:
     if source.sha256 is not None or not source.weights:
         return source.sha256
     sums = [sha256_of(file) for file in source.weights]
+    if source.base is not None:
+        sums.append(str(digest(source.base)))
     return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
@@ -140,11 +143,17 @@ def locate(name: str, *, pretrained: bool, allow_pickle: bool = False) -> Path:
     """The folder that a name stands for; fetched from the hub if need be, with the weights if they are wanted."""
     if name == "minilm" or name in PRESETS:  # presets have MiniLM's vocabulary
         return minilm_folder()
-    if (folder := expanded(name)).is_dir():
+    if (folder := folder_of(name)) is not None:
         return folder
     if HUB_ID.fullmatch(name):
         return download(name, pretrained=pretrained, allow_pickle=allow_pickle)
     raise unknown(name)
+
+
+def folder_of(name: str) -> Path | None:
+    """The folder here that a name stands for, if it stands for one: known names do not."""
+    known = name == "minilm" or name in PRESETS
+    return folder if not known and (folder := expanded(name)).is_dir() else None
 
 
 def unknown(name: str) -> LaminaError:
@@ -190,12 +199,42 @@ def from_checkpoint(folder: Path, options: EncoderOptions) -> Source:
 def from_run(folder: Path, options: EncoderOptions) -> Source:
     """The encoder of a run of ours."""
     run = Run.open(folder)
+    source = Source(options.model, run_config(run), tokenizer_for(options, folder))
+    if not options.pretrained:
+        return source
+    if any(name.startswith(run_name("adapters.")) for name in tensor_names((run.model,))):
+        raise LaminaError(
+            f"{folder}: its encoder holds adapters or LoRA, which are not part of the weights: `lamina export` merges LoRA "
+            "into a checkpoint that can be started from; bottleneck adapters cannot be merged"
+        )
+    return replace(source, weights=(run.model,), layout="run", base=base_of(run))
+
+
+def run_config(run: Run) -> EncoderConfig:
     try:
-        config = EncoderConfig.from_json(read_json(run.encoder))
+        return EncoderConfig.from_json(read_json(run.encoder))
     except TypeError as error:
         raise LaminaError(f"{run.encoder}: {error}") from None
-    weights = (run.model,) if options.pretrained else ()
-    return Source(options.model, config, tokenizer_for(options, folder), weights, layout="run")
+
+
+def base_of(run: Run) -> Source | None:
+    """The encoder that a run stands on, if it stores only what it trained; the weights must be those of then."""
+    with torch.device("meta"):
+        whole = {run_name(name) for name in Encoder(run_config(run)).state_dict()}
+    if whole <= set(tensor_names((run.model,))):
+        return None
+    recorded = read_json(run.info)["encoder"]
+    options = EncoderOptions.model_validate(read_json(run.recipe)["encoder"] | {"tokenizer": str(run.tokenizer)})
+    folder = run.path / recorded["folder"] if recorded.get("folder") else None
+    if folder is not None and folder.is_dir():
+        options = options.model_copy(update={"model": str(folder.resolve())})
+    try:
+        source = find(options)
+    except LaminaError as error:
+        raise LaminaError(f"{run.path}: holds only what it trained, and the encoder below is not here: {error}") from None
+    if digest(source) != recorded["sha256"]:
+        raise LaminaError(f"{run.path}: the weights of {source.name}, which it stands on, have changed since it was trained")
+    return source
 
 
 def download(name: str, *, pretrained: bool, allow_pickle: bool, revision: str | None = None, token: Any = None) -> Path:

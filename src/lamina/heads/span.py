@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +16,7 @@ class SpanHead(nn.Module):
     """logit_start(t) = S . v_t + b_S and logit_end(t) = E . v_t + b_E for the mixer's token vectors v."""
 
     slots = 2
+    positions: Literal["tokens"] = "tokens"
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -33,11 +34,17 @@ class SpanHead(nn.Module):
 
     def forward(self, vectors: Tensor, batch: Batch) -> SpanOutputs:
         # [R, Q, T, D] -> [R, 2, T]; one mixture serves both ends, or each end has its own
-        logits = (vectors @ self.weight.unsqueeze(-1)).squeeze(-1) if vectors.shape[1] == 2 else self._shared(vectors)
+        logits = self._own(vectors) if vectors.shape[1] == self.slots else self._shared(vectors)
         start, end = (logits + self.bias[:, None]).float().unbind(1)
         allowed = batch.context.clone()
         allowed[:, 0] = True
         return SpanOutputs(start, end, allowed)
+
+    def _own(self, vectors: Tensor) -> Tensor:
+        # two products of a matrix and a vector: on a CPU the batched product takes three times as long
+        return torch.stack(
+            [mixture @ query for mixture, query in zip(vectors.unbind(1), self.weight.unbind(0), strict=True)], 1
+        )
 
     def _shared(self, vectors: Tensor) -> Tensor:
         return nn.functional.linear(vectors[:, 0], self.weight).transpose(1, 2)
@@ -46,6 +53,8 @@ class SpanHead(nn.Module):
 class SpanHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    slots: ClassVar[int] = SpanHead.slots
+    pooled: ClassVar[bool] = False
     type: Literal["span"] = "span"
 
     def build(self, width: int) -> SpanHead:

@@ -6,24 +6,34 @@ all options, and so the registry.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from pydantic import Field
 from torch import Tensor
 
-from lamina.encoder.stack import HiddenStack
-from lamina.mixers.pooling import LastLayer, LastLayerOptions
+from lamina.mixers.compression import CompressionOptions
+from lamina.mixers.convolution import ConvolutionOptions, InceptionOptions, XceptionOptions
+from lamina.mixers.pooling import AverageOptions, LastLayer, LastLayerOptions, LearnedOptions
+from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
 
-MixerOptions = LastLayerOptions
+MixerOptions = Annotated[
+    LastLayerOptions
+    | AverageOptions
+    | LearnedOptions
+    | CompressionOptions
+    | ConvolutionOptions
+    | InceptionOptions
+    | XceptionOptions,
+    Field(discriminator="type"),
+]
 
-__all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions"]
+__all__ = ["LastLayer", "LastLayerOptions", "Mixer", "MixerOptions", "Shape"]
 
 
 class Mixer(Protocol):
     width: int  # D of the vectors it yields
-
-    def layers(self, depth: int) -> tuple[int, ...]:
-        """Which layers it needs from an encoder of `depth` blocks; no others are kept."""
-        ...
+    layers: tuple[int, ...]  # which layers it needs, in rising order; no others are kept
 
     def __call__(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
         """[R, Q, T, D] where Q is 1, or the number of the head's queries when each gets its own mixture."""

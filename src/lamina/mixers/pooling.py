@@ -1,27 +1,38 @@
-"""Mixers that pool layers without attention."""
+"""Mixers that pool layers without attention: the last layer, their average, a learned mixture.
+
+Papers: Devlin et al. 2019 (last), BERTVision (average pooling "AP", learned pooling "LP", after Tenney et al. 2019),
+Peters et al. 2018 (ELMo: v = gamma * sum_i softmax(w)_i h_i).
+
+Departures: BERTVision's public port of LP to torch takes the softmax of the states instead of the weights and does not
+train them; here w and gamma train, as the paper says.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal, cast
 
+import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from lamina.encoder.stack import HiddenStack
+from lamina.mixers.shape import Shape
+from lamina.stack import POOLED, HiddenStack
+
+Init = Literal["uniform", "random", "last"]
+LAST_LOGIT = 10.0  # its softmax gives the last of 25 layers 0.999
 
 
 class LastLayer(nn.Module):
-    """The plain model: the last layer's states, no parameters."""
+    """The plain model: the last layer's states, or the pooled state where the head reads that; no parameters."""
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, layer: int) -> None:
         super().__init__()
         self.width = hidden
-
-    def layers(self, depth: int) -> tuple[int, ...]:
-        return (depth,)
+        self.layers: tuple[int, ...] = (layer,)
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
-        return stack.layer(stack.depth).unsqueeze(1)  # [R, 1, T, H]
+        return stack.layer(self.layers[-1]).unsqueeze(1)  # [R, 1, T, H]
 
 
 class LastLayerOptions(BaseModel):
@@ -29,5 +40,148 @@ class LastLayerOptions(BaseModel):
 
     type: Literal["last"] = "last"
 
-    def build(self, hidden: int) -> LastLayer:
-        return LastLayer(hidden)
+    def build(self, shape: Shape) -> LastLayer:
+        return LastLayer(shape.hidden, POOLED if shape.pooled else shape.depth)
+
+
+class WithLastLayer(nn.Module):
+    """Another mixer's vectors with the last layer's own states behind them (BERTVision's skip connection)."""
+
+    def __init__(self, mixer: nn.Module, hidden: int, depth: int) -> None:
+        super().__init__()
+        self.mixer = mixer
+        self.width = cast(int, mixer.width) + hidden
+        self.layers = tuple(sorted({*cast(tuple[int, ...], mixer.layers), depth}))
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        mixed: Tensor = self.mixer(stack, queries)  # [R, Q, T, D]
+        last = stack.layer(stack.depth).to(mixed.dtype).unsqueeze(1).expand(-1, mixed.shape[1], -1, -1)
+        return torch.cat([mixed, last], -1)  # [R, Q, T, D + H]
+
+
+class Average(nn.Module):
+    """The mean of some layers, no parameters."""
+
+    def __init__(self, hidden: int, layers: tuple[int, ...]) -> None:
+        super().__init__()
+        self.width = hidden
+        self.layers = layers
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        first, *others = (stack.layer(layer) for layer in self.layers)  # [R, T, H] each
+        share = 1 / len(self.layers)
+        mean = first.float() * share
+        for state in others:
+            mean.add_(state, alpha=share)  # in place: the backward pass needs none of the sums
+        return mean.unsqueeze(1)  # [R, 1, T, H]
+
+
+class AverageOptions(BaseModel):
+    """`embeddings`: whether layer 0 counts; without it the first layer is layer 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["average"] = "average"
+    layers: Literal["all", "first_last"] = "all"
+    embeddings: bool = True
+
+    def build(self, shape: Shape) -> Average:
+        if self.layers == "all":
+            return Average(shape.hidden, shape.layers(embeddings=self.embeddings))
+        return Average(shape.hidden, tuple(sorted({0 if self.embeddings else 1, shape.depth})))
+
+
+class WeightedSum(torch.autograd.Function):
+    """out_q = sum_i w_qi h_i for weights [Q, n] and n states [R, T, H]: [R, Q, T, H].
+
+    The states are never stacked and only they are kept for the backward pass. Torch's own would either copy them all
+    (a stack and a product: several times as long) or multiply each with the gradient to sum that up.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, *states: Tensor) -> Tensor:
+        ctx.save_for_backward(weights, *states)
+        return weighted_sum(weights, states)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        weights, *states = ctx.saved_tensors
+        (grad,) = grads  # [R, Q, T, H]
+        of_weights = dot_products(grad, states) if ctx.needs_input_grad[0] else None
+        of_states: Sequence[Tensor | None] = [None] * len(states)
+        if any(ctx.needs_input_grad[1:]):
+            of_all = weighted_sum(weights.t(), grad.unbind(1))  # [R, n, T, H]
+            of_states = [part.to(state.dtype) for part, state in zip(of_all.unbind(1), states, strict=True)]
+        return of_weights, *of_states
+
+
+def weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
+    """[Q, n] and n of [R, T, H] -> [R, Q, T, H], one pass over each state."""
+    first, *others = (state.to(weights.dtype).unsqueeze(1) for state in states)  # [R, 1, T, H] each
+    column, *columns = weights.t()[:, None, :, None, None].unbind(0)  # [1, Q, 1, 1] each
+    total = first * column
+    for state, column in zip(others, columns, strict=True):
+        total.addcmul_(state, column)
+    return total
+
+
+def dot_products(grad: Tensor, states: Sequence[Tensor]) -> Tensor:
+    """<grad_q, h_i>: [R, Q, T, H] and n of [R, T, H] -> [Q, n]."""
+    across = grad.flatten(2).transpose(1, 2)  # [R, T*H, Q]
+    rows = [torch.bmm(state.to(grad.dtype).flatten(1).unsqueeze(1), across) for state in states]  # [R, 1, Q] each
+    return torch.stack(rows).sum(1).squeeze(1).t()
+
+
+class Learned(nn.Module):
+    """gamma * sum_i w_i h_i with trained w, through a softmax unless `raw`; `sets` of (w, gamma) give Q = sets."""
+
+    def __init__(
+        self, hidden: int, layers: tuple[int, ...], *, sets: int = 1, raw: bool = False, init: Init = "uniform"
+    ) -> None:
+        super().__init__()
+        self.width = hidden
+        self.layers = layers
+        self.raw = raw
+        self.init: Init = init
+        self.weight = nn.Parameter(torch.empty(sets * len(layers)))  # flat, for vectors do not decay
+        self.gamma = nn.Parameter(torch.empty(sets))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.gamma)
+        even = 1 / len(self.layers) if self.raw else 0.0
+        nn.init.constant_(self.weight, even)
+        if self.init == "random" and not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+            nn.init.normal_(self.weight, mean=even, std=0.05)
+        if self.init == "last":
+            nn.init.zeros_(self.weight)
+            nn.init.constant_(self._rows()[:, -1], 1.0 if self.raw else LAST_LOGIT)
+
+    def _rows(self) -> Tensor:
+        return self.weight.view(len(self.gamma), -1)  # [Q, n]
+
+    def mixture(self) -> Tensor:
+        """The weight of each layer without gamma, [Q, n]."""
+        return self._rows() if self.raw else self._rows().softmax(-1)
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        weights = self.gamma[:, None] * self.mixture()  # [Q, n]
+        states = [stack.layer(layer) for layer in self.layers]
+        mixed: Tensor = WeightedSum.apply(weights, *states)  # type: ignore[no-untyped-call]
+        return mixed  # [R, Q, T, H]
+
+
+class LearnedOptions(BaseModel):
+    """`separate`: own weights for each of the head's queries. BERTVision's LP is separate = false, init = "random"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["learned"] = "learned"
+    separate: bool = True
+    raw: bool = False  # the weights as they are, no softmax
+    init: Init = "uniform"
+    embeddings: bool = True  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> Learned:
+        layers = shape.layers(embeddings=self.embeddings)
+        return Learned(shape.hidden, layers, sets=shape.slots if self.separate else 1, raw=self.raw, init=self.init)

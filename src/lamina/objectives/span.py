@@ -6,7 +6,7 @@ not learn that an answer never lies in the question, in a separator or in paddin
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -42,6 +42,7 @@ class SpanLoss:
 class SpanLossOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    head: ClassVar[str] = "span"
     type: Literal["span"] = "span"
 
     def build(self) -> SpanLoss:

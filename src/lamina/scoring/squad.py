@@ -14,7 +14,7 @@ import re
 import string
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -54,12 +54,13 @@ def f1(prediction: str, gold: str) -> float:
     >>> f1("in the late 1990s", "late 1990s")
     0.8
     """
-    return _overlap(normalize(prediction).split(), normalize(gold).split())
+    return bag_f1(normalize(prediction).split(), normalize(gold).split())
 
 
-def _overlap(predicted: list[str], wanted: list[str]) -> float:
+def bag_f1(predicted: Sequence[Hashable], wanted: Sequence[Hashable]) -> float:
+    """Overlap of two bags of words, or of anything else that can be told apart. Nothing agrees with nothing only."""
     if not predicted or not wanted:
-        return float(predicted == wanted)
+        return float(not predicted and not wanted)
     common = (Counter(predicted) & Counter(wanted)).total()
     if not common:
         return 0.0
@@ -119,7 +120,7 @@ def question_scores(golds: Golds, predictions: Mapping[str, str]) -> tuple[dict[
 def _best_reference(predicted: str, wanted: Sequence[str]) -> tuple[float, float]:
     """Exact match and F1 between normalised texts."""
     words = predicted.split()
-    return float(predicted in wanted), max(_overlap(words, text.split()) for text in wanted)
+    return float(predicted in wanted), max(bag_f1(words, text.split()) for text in wanted)
 
 
 def _silenced(scores: Mapping[str, float], silent: Collection[str], has_answer: Mapping[str, bool]) -> dict[str, float]:

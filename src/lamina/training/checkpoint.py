@@ -20,6 +20,8 @@ class Costs:
     """What training took so far, over all resumptions."""
 
     train_seconds: float = 0.0
+    read_seconds: float = 0.0  # of these, for making batches and reading stored states
+    store_seconds: float = 0.0  # before training, for storing the states of frozen layers
     evaluate_seconds: float = 0.0
     tokens: int = 0
     padded_tokens: int = 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from lamina.objectives import Term
 from lamina.progress import Progress
 from lamina.training.checkpoint import State, copy_weights, load_weights
 from lamina.training.options import TrainOptions
-from lamina.training.schedules import linear
+from lamina.training.schedules import SCHEDULES
 
 Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name
 
@@ -45,6 +46,7 @@ def fit(
     state: State,
     record: Callable[[dict[str, object]], object],
     save: Callable[[State], None],
+    keep: Mapping[int, Callable[[], None]] = MappingProxyType({}),  # what to do after so many steps
     progress: Progress,
 ) -> State:
     """Trains from ``state.step`` to the end of `steps` and leaves the chosen weights in the model."""
@@ -57,15 +59,17 @@ def fit(
             began = time.monotonic()
             epoch, make_step = steps[state.step]
             step = make_step()
+            state.costs.read_seconds += time.monotonic() - began
             totals = _totals(terms, step)
 
             model.train()
             loss = 0.0
             for number, (task, batch) in enumerate(step):
                 torch.manual_seed(_seed(options.seed, epoch, state.step, number))
+                moved = batch.to(device)
                 with _autocast(device, precision):
-                    outputs = model(batch.to(device), task)
-                parts = [term(model, batch.to(device), outputs, totals[task]) for term in terms[task]]
+                    outputs = model(moved, task)
+                parts = [term(model, moved, outputs, totals[task]) for term in terms[task]]
                 share = torch.stack(parts).sum()
                 _check_finite("loss", share.item(), state.step, [batch])
                 share.backward()  # type: ignore[no-untyped-call]
@@ -74,9 +78,9 @@ def fit(
                 state.costs.padded_tokens += batch.mask.numel()
             norm = nn.utils.clip_grad_norm_(trainable, options.clip)
             _check_finite("norm of the gradient", norm.item(), state.step, [batch for _, batch in step])
-            rate = options.lr * linear((state.step + 0.5) / len(steps), options.warmup)
+            rate = SCHEDULES[options.schedule]((state.step + 0.5) / len(steps), options.warmup)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group.get("peak", options.lr)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
@@ -86,7 +90,7 @@ def fit(
                 "step": state.step,
                 "epoch": epoch,
                 "loss": loss,
-                "lr": rate,
+                "lr": rate * options.lr,
                 "norm": norm.item(),
             }
             record(entry)
@@ -94,6 +98,8 @@ def fit(
 
             if state.step in evaluate_at:
                 _evaluate(model, evaluate, options, state, record, progress)
+            if state.step in keep:
+                keep[state.step]()
             due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
             if due or interrupted() or state.step == len(steps) or state.stopped:
                 save(state)

@@ -10,12 +10,26 @@ from pydantic import BaseModel, ConfigDict, Field
 from lamina.errors import LaminaError
 
 
+class RateOptions(BaseModel):
+    """Learning rates of parts, instead of `train.lr`. `adapters` are LoRA's as well."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    encoder: float | None = Field(default=None, gt=0)
+    adapters: float | None = Field(default=None, gt=0)
+    mixer: float | None = Field(default=None, gt=0)
+    head: float | None = Field(default=None, gt=0)
+
+
 class TrainOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     epochs: float = Field(default=2.0, gt=0)
     minutes: float | None = Field(default=None, gt=0)  # a time budget instead of epochs; becomes a number of steps
     lr: float = Field(default=1e-4, gt=0)
+    rates: RateOptions = RateOptions()
+    layer_decay: float = Field(default=1.0, gt=0, le=1)  # each layer of the encoder has so much of the rate of the one above
+    schedule: Literal["linear", "constant"] = "linear"  # after the warm-up
     warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
     weight_decay: float = Field(default=0.01, ge=0)
     clip: float = Field(default=1.0, gt=0)
@@ -25,6 +39,8 @@ class TrainOptions(BaseModel):
     evaluate_every: float = Field(default=0.25, gt=0)  # epochs
     keep: Literal["best", "last"] = "best"
     patience: int | None = Field(default=None, ge=1)  # stop after so many evaluations without a gain
+    checkpoints: float | None = Field(default=None, ge=0.01)  # keep the model every so many epochs, as a run of its own
+    scorer: Literal["official", "bertvision_legacy"] = "official"  # the latter beside the former
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     seed: int = Field(default=0, ge=0, lt=2**63)
     threads: int | None = Field(default=None, ge=1)

@@ -1,0 +1,91 @@
+"""Our side of the training benchmarks: `lamina.training.loop.fit` as `lamina train` calls it, without evaluations and files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lamina.assemble import build_model, make_optimizer
+from lamina.cache.part import Part
+from lamina.data.examples import Example
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import Longs, make_windows
+from lamina.encoder import load as encoders
+from lamina.encoder.blocks import EncoderConfig
+from lamina.model import Model
+from lamina.progress import Silent
+from lamina.recipe import parse_recipe
+from lamina.storing import store_parts
+from lamina.trainer import make_plan, make_step
+from lamina.training.checkpoint import State
+from lamina.training.loop import Evaluation, fit
+from lamina.training.options import choose_precision
+from run_qa import LENGTH, OVERLAP
+
+Done = Callable[[int, float], bool]  # (steps, seconds) -> whether to stop
+
+
+class Ours:
+    """A recipe on some examples; with `cache.use = "always"`, its frozen layers are stored when it is made."""
+
+    def __init__(self, examples: Sequence[Example], **tables: dict[str, Any]) -> None:
+        train = {"device": "cpu"} | tables.pop("train", {})
+        values = {"data": {"train": ""}, "window": {"length": LENGTH, "overlap": OVERLAP}, "train": train}
+        self.recipe = parse_recipe({**values, **tables})
+        source = encoders.find(self.recipe.encoder)
+        self.windows = make_windows(examples, Tokenizer(source.tokenizer), self.recipe.window)
+        self.model = build_model(self.recipe, encoders.load(source))
+        began = time.perf_counter()
+        self.part = Part(examples, self.windows)
+        if self.recipe.cache.use == "always":
+            (self.part,) = store_parts(self.recipe, self.model, [self.part], Silent())
+            assert self.part.store is not None, "there is nothing to measure without a store"
+        self.store_seconds = time.perf_counter() - began
+        self.flops: list[float] = []  # useful ones of a full fine-tuning a second, of each run
+        self.computing: list[float] = []  # the share of the time that is not spent on making batches
+
+    def run(self, seed: int, done: Done) -> float:
+        """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
+        options = self.recipe.train.model_copy(update={"seed": seed})
+        plan = make_plan(options, self.part, self.model, self.part)
+        state = State()
+        stopped = began = time.perf_counter()
+
+        def record(_: dict[str, object]) -> None:
+            nonlocal stopped
+            stopped = time.perf_counter()
+            state.stopped = done(state.step, stopped - began)
+
+        fit(
+            self.model,
+            {name: [task.objective.build()] for name, task in self.recipe.tasks.items()},
+            [(epoch, partial(make_step, self.part, rows, options.memory_tokens)) for epoch, rows in plan],
+            evaluate=no_evaluation,
+            evaluate_at=set(),
+            optimizer=make_optimizer(self.model, options),
+            options=options,
+            precision=choose_precision(options.precision, next(self.model.parameters()).device),
+            state=state,
+            record=record,
+            save=lambda _: None,
+            progress=Silent(),
+        )
+        trained = np.concatenate([rows for _, rows in plan[: state.step]])
+        self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / (stopped - began))
+        self.computing.append(1 - state.costs.read_seconds / state.costs.train_seconds)
+        return state.costs.tokens / (stopped - began)
+
+
+def no_evaluation(_: Model) -> Evaluation:
+    raise AssertionError("nothing is evaluated here")
+
+
+def useful_flops(config: EncoderConfig, lengths: Longs) -> float:
+    """Of a forward and a backward pass (twice a forward one) over windows of these lengths, without their padding."""
+    weights = config.layers * (4 * config.hidden**2 + 2 * config.hidden * config.intermediate)
+    attention = 4 * lengths * config.hidden * config.layers  # of each token: scores and mixture over its window
+    return float((3 * lengths * (2 * weights + attention)).sum())

@@ -1,0 +1,41 @@
+"""Locks between processes, on files; the system releases them when a process ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+
+
+class Busy(Exception):  # noqa: N818 - not an error: somebody else holds the lock
+    pass
+
+
+class Lock:
+    """A lock on a file, held until it is closed or forgotten. Many may share it, or one has it alone."""
+
+    def __init__(self, path: Path, *, shared: bool = False, wait: bool = True) -> None:
+        import fcntl  # not everywhere; who stores nothing needs none
+
+        how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        while True:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(file, how)
+                if _same_file(file, path):
+                    break
+                os.close(file)  # it was removed while we waited: the lock on it means nothing
+            except BlockingIOError:
+                os.close(file)
+                raise Busy from None
+            except BaseException:
+                os.close(file)
+                raise
+        self.close = weakref.finalize(self, os.close, file)
+
+
+def _same_file(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False

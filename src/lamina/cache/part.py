@@ -1,0 +1,27 @@
+"""Part: some examples, their windows and the stored states of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lamina.cache.store import Longs, Store
+from lamina.data.batches import Batch, make_batch
+from lamina.data.examples import Example
+from lamina.data.windows import Windows
+
+
+@dataclass(frozen=True)
+class Part:
+    examples: Sequence[Example]
+    windows: Windows
+    store: Store | None = None
+
+    def batch(self, rows: Sequence[int] | Longs) -> Batch:
+        return stored_batch(self.windows, rows, self.store)
+
+
+def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:
+    """`make_batch`, with the stored states of the windows if there is a store."""
+    batch = make_batch(windows, rows)
+    return batch if store is None else replace(batch, states=store.read(rows, batch.mask))

@@ -1,0 +1,149 @@
+"""Small trainable modules inside a frozen encoder: bottleneck adapters and LoRA.
+
+Adapters (Houlsby et al. 2019): after the attention's output and after the feed-forward's, each behind its dropout and
+before the residual sum, ``x + up(gelu(down(x)))``; kernels start near 0, so the encoder starts unchanged.
+
+LoRA (Hu et al. 2021): a projection ``W x`` becomes ``W x + alpha / rank * B A x``; B starts at 0. It runs beside the
+projection instead of being added to its weight, so no gradient of the size of the weight is ever made; `merge_lora` adds
+it when training is over.
+
+Each layer has its own, also where layers share a block (ALBERT).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, cast
+
+import torch
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from torch import Tensor, nn
+
+from lamina.encoder.blocks import Dropout, Encoder, Slots
+from lamina.errors import LaminaError
+
+Projection = Literal["query", "key", "value", "output"]
+Place = Literal["attention", "feed_forward"]
+
+
+def _as_layers(value: object) -> object:
+    if value == "all" or (type(value) is int and value >= 0):
+        return value
+    if isinstance(value, list | tuple) and value and all(type(layer) is int for layer in value):
+        return tuple(value)
+    raise ValueError('say "all", a number of last layers, or a list of layers')
+
+
+LayerChoice = Annotated[Literal["all"] | int | tuple[int, ...], BeforeValidator(_as_layers)]
+
+
+class Adapter(nn.Module):
+    def __init__(self, hidden: int, size: int, init: float) -> None:
+        super().__init__()
+        self.down = nn.Linear(hidden, size)
+        self.up = nn.Linear(size, hidden)
+        for linear in (self.down, self.up):
+            if not linear.weight.is_meta:
+                nn.init.trunc_normal_(linear.weight, std=init, a=-2 * init, b=2 * init)
+                nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + cast(Tensor, self.up(nn.functional.gelu(self.down(x))))
+
+
+class LowRank(nn.Module):
+    """alpha / rank * B A x"""
+
+    def __init__(self, hidden: int, rank: int, alpha: float, dropout: float) -> None:
+        super().__init__()
+        self.scale = alpha / rank
+        self.a = nn.Parameter(torch.empty(rank, hidden))
+        self.b = nn.Parameter(torch.zeros(hidden, rank))
+        self.dropout = Dropout(dropout)
+        if not self.a.is_meta:
+            nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(nn.functional.linear(self.dropout(x), self.a), self.b * self.scale)
+
+    @torch.no_grad()
+    def product(self) -> Tensor:
+        """What it adds to the weight, [H, H]."""
+        return self.scale * self.b @ self.a
+
+
+class AdapterOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    size: int = Field(default=64, ge=1)
+    layers: LayerChoice = "all"  # "all", the last n, or a list of layers 1..L
+    after: tuple[Place, ...] = Field(default=("attention", "feed_forward"), min_length=1)
+    init: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+
+    def insert(self, encoder: Encoder) -> None:
+        for layer in chosen(self.layers, encoder.config.layers, "tune.adapters.layers"):
+            slots = slots_of(encoder, layer)
+            for place in self.after:
+                setattr(slots, place, Adapter(encoder.config.hidden, self.size, self.init))
+
+
+class LoraOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(default=8, ge=1)
+    alpha: float = Field(default=16.0, gt=0, allow_inf_nan=False)
+    targets: tuple[Projection, ...] = Field(default=("query", "value"), min_length=1)
+    layers: LayerChoice = "all"
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+
+    def insert(self, encoder: Encoder) -> None:
+        for layer in chosen(self.layers, encoder.config.layers, "tune.lora.layers"):
+            updates = slots_of(encoder, layer).updates
+            for target in self.targets:
+                updates[target] = LowRank(encoder.config.hidden, self.rank, self.alpha, self.dropout)
+
+
+def chosen(layers: LayerChoice, depth: int, field: str) -> tuple[int, ...]:
+    """The layers 1..depth that a recipe means.
+
+    >>> chosen("all", 3, ""), chosen(2, 3, ""), chosen((1,), 3, "")
+    ((1, 2, 3), (2, 3), (1,))
+    """
+    if layers == "all":
+        return tuple(range(1, depth + 1))
+    wanted = tuple(range(depth - layers + 1, depth + 1)) if isinstance(layers, int) else tuple(sorted(set(layers)))
+    if not wanted or wanted[0] < 1 or wanted[-1] > depth:
+        said = layers if isinstance(layers, int) else list(layers)
+        raise LaminaError(
+            f'{field} = {said}, but the encoder has layers 1 to {depth}: say "all", a number of last layers, or a list'
+        )
+    return wanted
+
+
+def slots_of(encoder: Encoder, layer: int) -> Slots:
+    """The layer's slots, made when they are first needed."""
+    if str(layer) not in encoder.adapters:
+        encoder.adapters[str(layer)] = Slots()
+    return cast(Slots, encoder.adapters[str(layer)])
+
+
+def merge_lora(encoder: Encoder) -> None:
+    """Adds every update to its projection, which is what it amounts to; the encoder then has none."""
+    if encoder.config.shared and any(slots.updates for slots in all_slots(encoder)):
+        raise LaminaError("LoRA cannot be merged into ALBERT: its layers share one block, but each has an update of its own")
+    for name, slots in encoder.adapters.items():
+        updates = cast(Slots, slots).updates
+        for target in list(updates):
+            projection = cast(nn.Linear, getattr(encoder.layers[int(name) - 1].attention, target))
+            with torch.no_grad():
+                projection.weight += cast(LowRank, updates[target]).product()
+            del updates[target]
+
+
+def all_slots(encoder: Encoder) -> list[Slots]:
+    return [cast(Slots, slots) for slots in encoder.adapters.values()]
+
+
+def has_adapters(encoder: Encoder) -> bool:
+    """Whether modules stand inside the layers that no weight can take up."""
+    return any(isinstance(module, Adapter) for module in encoder.adapters.modules())

@@ -1,0 +1,83 @@
+"""What trains: the last layers, all norms, the embeddings, adapters; everything else is frozen.
+
+`prepare` is applied once, after the weights are loaded and before the optimiser is built. The layers below the first
+trainable parameter (up to `Encoder.cut`) stay in eval mode while training: they compute the same for a window every time,
+which is why a store can stand for them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from torch import nn
+
+from lamina.encoder.adapters import AdapterOptions, LoraOptions
+from lamina.encoder.blocks import Encoder
+from lamina.errors import LaminaError
+
+
+def _as_count(value: object) -> object:
+    if value == "all" or (type(value) is int and value >= 0):
+        return value
+    raise ValueError('say "all" or a number of last layers, 0 or more')
+
+
+class TuneOptions(BaseModel):
+    """What trains besides the mixer and the head, which always do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"  # the last n; "all" is also all the rest
+    norms: bool = False  # every layer norm, also of frozen layers and of the embeddings
+    embeddings: bool | None = None  # None: when all layers do
+    dropout: bool = False  # also in frozen layers, as it is usual elsewhere; then nothing can be stored
+    adapters: AdapterOptions | None = None
+    lora: LoraOptions | None = None
+
+
+def prepare(encoder: Encoder, options: TuneOptions) -> None:
+    """Inserts adapters, chooses what trains, and says so in ``requires_grad`` and ``encoder.cut``."""
+    choose(encoder, options)
+    for inserted in (options.adapters, options.lora):
+        if inserted is not None:
+            inserted.insert(encoder)  # new parameters train
+    encoder.cut = -1 if options.dropout else first_trained(encoder) - 1
+
+
+def choose(encoder: Encoder, options: TuneOptions) -> None:
+    depth, everything = encoder.config.layers, options.layers == "all"
+    count = depth if options.layers == "all" else options.layers
+    if count > depth:
+        raise LaminaError(f'tune.layers = {count}, but the encoder has {depth} layers: say "all" or at most {depth}')
+    if encoder.config.shared and 0 < count < depth:
+        raise LaminaError(
+            f"tune.layers = {count}: the layers of ALBERT share one block, so either all of them train or none: "
+            'set tune.layers to 0 or "all", or use tune.adapters, of which each layer has its own'
+        )
+    encoder.requires_grad_(False)
+    for block in encoder.layers[depth - count :]:
+        block.requires_grad_(True)
+    encoder.embeddings.requires_grad_(everything if options.embeddings is None else options.embeddings)
+    if encoder.pooler is not None:
+        encoder.pooler.requires_grad_(everything)
+    if options.norms:
+        for module in encoder.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.requires_grad_(True)
+
+
+def first_trained(encoder: Encoder) -> int:
+    """The lowest layer in which something trains; 0 are the embeddings, depth + 1 stands for none."""
+    depth = encoder.config.layers
+    if trains(encoder.embeddings):
+        return 0
+    for layer, block in enumerate(encoder.layers, 1):
+        slots = encoder.slots(layer)
+        if trains(block) or (slots is not None and trains(slots)):
+            return 1 if encoder.config.shared else layer  # a shared block cannot be in eval mode and train
+    return depth + 1
+
+
+def trains(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())

@@ -1,0 +1,143 @@
+"""Finished runs -> a folder of what they answer together, from what each saved of its dev set: no model is loaded.
+
+Runs that read the same windows are combined by their logits, others by their n-best answers (`answers.ensemble`). Nothing is
+tuned on the dev set. In the scores, "tuned" is each run voting at the threshold that it chose on its own held-out questions,
+which makes 0 the threshold of all together; "zero" is the runs as they are, which is the paper's way; "best" is the best
+that any threshold would have given to the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lamina.answers.decode import AnswerOptions, Prediction, decode
+from lamina.answers.ensemble import How, at_threshold, combine, combine_nbest
+from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+from lamina.data.examples import Example
+from lamina.data.logits import SpanLogits
+from lamina.data.sources import load_examples
+from lamina.data.windows import WindowOptions, Windows, windows_fingerprint
+from lamina.errors import LaminaError
+from lamina.evaluation import references, score_all, score_at
+from lamina.files import make_folder, read_bytes, read_json, write_json
+from lamina.progress import Progress, Silent
+from lamina.run import Run
+from lamina.saved import load_outputs
+from lamina.scoring.nbest import answer_counts, ranked_texts
+
+FORMAT = 1
+Route = Literal["logits", "nbest"]
+
+
+def ensemble(
+    runs: Sequence[Path], out: Path, *, how: How = "max", data: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Combines finished runs that were scored on the same questions into the new folder `out`, and says what it is worth.
+
+    `data` names the dev set if it is no longer where the first run's recipe says.
+
+    ``scores.json``      as in a run, and the counts of `answer_counts`
+    ``predictions.json``, ``null_odds.json``, ``nbest.json``  what the "tuned" scores were made from; the threshold is 0
+    ``ensemble.json``    which runs, how and by which route they were combined
+    """
+    progress = progress or Silent()
+    if not runs:
+        raise LaminaError("an ensemble needs runs: name at least one")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LaminaError(f"{out}: is there already: write the ensemble into a new folder")
+    members = [_open(path) for path in runs]
+    examples = _examples(members, data)
+    route: Route = "logits" if len({(one.windows.fingerprint, one.answer) for one in members}) == 1 else "nbest"
+    progress.say(f"combining {len(members)} runs on {len(examples)} questions by their {route}")
+    plain, voted = (_combine(members, examples, how, route, own_thresholds=own) for own in (False, True))
+    scores = score_all(voted, examples, 0.0) | {"zero": {"threshold": 0.0} | score_at(plain, examples, 0.0)}
+    nbest = nbest_json(voted)
+    counts = answer_counts(references(examples), ranked_texts(nbest))
+    about = {
+        "format": FORMAT,
+        "how": how,
+        "route": route,
+        "runs": [{"path": str(m.run.path), "threshold": m.threshold, "windows": m.windows.fingerprint} for m in members],
+    }
+    make_folder(out)
+    write_json(out / "predictions.json", predictions_json(voted))
+    write_json(out / "null_odds.json", null_odds_json(voted))
+    write_json(out / "nbest.json", nbest)
+    write_json(out / "scores.json", scores | {"counts": counts})
+    write_json(out / "ensemble.json", about)
+    return {"out": str(out)} | about | {"scores": scores, "counts": counts}
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A run and what it saved."""
+
+    run: Run
+    windows: Windows
+    logits: SpanLogits
+    threshold: float  # tuned on its held-out questions
+    data: dict[str, Any]
+    window: WindowOptions
+    answer: AnswerOptions
+
+    def read(self, data: str | None) -> list[Example]:
+        """The questions that it was scored on, by its recipe, or those of `data`."""
+        examples = load_examples(data or self.data["dev"], duplicate_ids=self.data["duplicate_ids"])
+        return examples[: self.data["dev_questions"]]
+
+    def answered(self, examples: Sequence[Example]) -> bool:
+        """Is it these questions that it was scored on?"""
+        tokenizer = hashlib.sha256(read_bytes(self.run.tokenizer)).hexdigest()
+        return windows_fingerprint(examples, tokenizer, self.window) == self.windows.fingerprint
+
+
+def _open(path: Path) -> _Member:
+    run = Run.open(path)
+    recipe, info = read_json(run.recipe), read_json(run.info)
+    windows, logits = load_outputs(run)
+    try:
+        return _Member(
+            run,
+            windows,
+            logits,
+            threshold=float(info["threshold"]),
+            data={name: recipe["tasks"]["main"]["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
+            window=WindowOptions.model_validate(recipe["window"]),
+            answer=AnswerOptions.model_validate(recipe["answer"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise LaminaError(f"{run.recipe}: not the recipe of a run ({str(error).splitlines()[0]})") from None
+
+
+def _examples(members: Sequence[_Member], data: str | None) -> list[Example]:
+    """The questions that all members were scored on."""
+    first, *others = members
+    examples = first.read(data)
+    if not first.answered(examples):
+        raise LaminaError(
+            f"{first.run.path}: was not scored on {data or first.data['dev']} as it is now: name its dev set with --data"
+        )
+    for member in others:
+        if not member.answered(examples):
+            raise LaminaError(
+                f"{member.run.path}: was not scored on the same questions as {first.run.path}: combine runs of one dev set "
+                "and of one data.dev_questions"
+            )
+    return examples
+
+
+def _combine(
+    members: Sequence[_Member], examples: Sequence[Example], how: How, route: Route, *, own_thresholds: bool
+) -> list[Prediction]:
+    votes = [at_threshold(m.logits, m.windows, m.threshold if own_thresholds else 0.0) for m in members]
+    if route == "logits":
+        windows = members[0].windows
+        together = combine(votes, windows, how)
+        return decode(windows, together.start, together.end, examples, members[0].answer)
+    return combine_nbest(
+        [decode(m.windows, vote.start, vote.end, examples, m.answer) for m, vote in zip(members, votes, strict=True)], how
+    )

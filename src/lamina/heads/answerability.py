@@ -1,0 +1,48 @@
+"""Does the window hold an answer? A linear map of the classifier token's vector to two classes (BERTVision, paper 001)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from lamina.data.batches import Batch
+from lamina.heads.outputs import ClassOutputs
+
+IMPOSSIBLE = 1  # the class of windows without an answer
+
+
+class AnswerabilityHead(nn.Module):
+    slots = 2
+    positions: Literal["cls"] = "cls"
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(self.slots, width))  # a row a class
+        self.bias = nn.Parameter(torch.zeros(self.slots))
+        if not self.weight.is_meta:
+            nn.init.normal_(self.weight, std=0.02)
+
+    def queries(self) -> Tensor:
+        return self.weight  # [2, D]
+
+    def forward(self, vectors: Tensor, batch: Batch) -> ClassOutputs:
+        logits = (vectors[:, :, 0] * self.weight).sum(-1)  # [R, Q, D] * [2, D]; Q is 1 or 2
+        return ClassOutputs((logits + self.bias).float())
+
+
+class AnswerabilityHeadOptions(BaseModel):
+    """`aggregate` says when a question of several windows is impossible: "min", when all of them say so; "paper_max", when
+    any does, which calls every long text unanswerable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    slots: ClassVar[int] = AnswerabilityHead.slots
+    type: Literal["answerability"] = "answerability"
+    pooled: bool = True  # the pooled state is one of the states that the mixer gets (the plain model reads it alone)
+    aggregate: Literal["min", "paper_max"] = "min"
+
+    def build(self, width: int) -> AnswerabilityHead:
+        return AnswerabilityHead(width)

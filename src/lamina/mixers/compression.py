@@ -1,0 +1,117 @@
+"""Compression: every token's state at every layer through a small Dense, side by side.
+
+Paper: BERTVision, the "adapter pooler". v_t = [f(h_t0) ... f(h_tL)] with f(h) = gelu(W h + b), the GELU by tanh, W
+from a normal of deviation 0.001 cut at two deviations, b = 0; f is one for all layers or each layer's own. There is no
+projection up again and no residual.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from lamina.mixers.pooling import Average, Learned, WithLastLayer
+from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
+
+STD = 1e-3
+
+
+class SharedDense(nn.Module):
+    """One Dense for all layers: [R, T, n, H] -> [R, T, n, size]."""
+
+    def __init__(self, hidden: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size, hidden))
+        self.bias = nn.Parameter(torch.empty(size))
+        start(self.weight, self.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return F.linear(states.to(self.weight.dtype), self.weight, self.bias)
+
+
+class SeparateDense(nn.Module):
+    """A Dense a layer: [R, T, n, H] -> [R, T, n, size]."""
+
+    def __init__(self, layers: int, hidden: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(layers, hidden, size))
+        self.bias = nn.Parameter(torch.empty(layers * size))  # flat, for vectors do not decay
+        start(self.weight, self.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        by_layer = states.to(self.weight.dtype).flatten(0, 1).transpose(0, 1)  # [n, R*T, H]
+        bias = self.bias.view(len(self.weight), 1, -1)  # [n, 1, size]
+        made = torch.baddbmm(bias, by_layer, self.weight)  # [n, R*T, size]
+        return made.transpose(0, 1).view(*states.shape[:3], -1)
+
+
+def start(weight: Tensor, bias: Tensor) -> None:
+    if not weight.is_meta:  # there is nothing to draw, see `SpanHead`
+        nn.init.trunc_normal_(weight, std=STD, a=-2 * STD, b=2 * STD)
+    nn.init.zeros_(bias)
+
+
+class Compression(nn.Module):
+    """The compressed states of all layers side by side, width n * size."""
+
+    def __init__(self, dense: nn.Module, layers: tuple[int, ...], size: int) -> None:
+        super().__init__()
+        self.dense = dense
+        self.layers = layers
+        self.width = size * len(layers)
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        states = torch.stack([stack.layer(layer) for layer in self.layers], 2)  # [R, T, n, H]
+        return F.gelu(self.dense(states), approximate="tanh").flatten(2).unsqueeze(1)  # [R, 1, T, n * size]
+
+
+class PooledCompression(nn.Module):
+    """The layers pooled to one vector a token first, then compressed: width size."""
+
+    def __init__(self, pool: nn.Module, dense: nn.Module, size: int) -> None:
+        super().__init__()
+        self.pool = pool
+        self.dense = dense
+        self.layers = cast(tuple[int, ...], pool.layers)
+        self.width = size
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        return F.gelu(self.dense(self.pool(stack)), approximate="tanh")  # [R, 1, T, H] -> [R, 1, T, size]
+
+
+class CompressionOptions(BaseModel):
+    """`shared`: one Dense for all layers, or one a layer. `skip`: the last layer's own states behind the compressed ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["compression"] = "compression"
+    size: int = Field(default=386, ge=1)
+    shared: bool = True
+    skip: bool = False
+    pool: Literal["learned", "average"] | None = None  # pool the layers, then compress the one vector
+    embeddings: bool = True  # whether layer 0 counts
+
+    @model_validator(mode="after")
+    def _one_vector_has_one_dense(self) -> CompressionOptions:
+        if self.pool and not self.shared:
+            raise ValueError(f'pool = "{self.pool}" leaves one vector a token, so shared = false means nothing: leave out one')
+        return self
+
+    def build(self, shape: Shape) -> Compression | PooledCompression | WithLastLayer:
+        mixer = self._pooled(shape) if self.pool else self._unpooled(shape)
+        return WithLastLayer(mixer, shape.hidden, shape.depth) if self.skip else mixer
+
+    def _unpooled(self, shape: Shape) -> Compression:
+        layers = shape.layers(embeddings=self.embeddings)
+        dense = SharedDense(shape.hidden, self.size) if self.shared else SeparateDense(len(layers), shape.hidden, self.size)
+        return Compression(dense, layers, self.size)
+
+    def _pooled(self, shape: Shape) -> PooledCompression:
+        layers = shape.layers(embeddings=self.embeddings)
+        pool = Average(shape.hidden, layers) if self.pool == "average" else Learned(shape.hidden, layers, init="random")
+        return PooledCompression(pool, SharedDense(shape.hidden, self.size), self.size)

@@ -1,0 +1,227 @@
+"""Convolutions over the layers of each token: its states are a picture one high, H wide, with a channel a layer.
+
+Paper: BERTVision. The tokens stay apart; the kernels run along H. The small Xception is the paper's classifier; the
+others' details are not public, so their sizes are ours: the plain one as written here, the Xception "span" to have the
+1.97% of BERT-large's parameters that the paper counts, the Xception "full" as Chollet 2017 with kernels one high.
+
+Departures: only real tokens are convolved (padding's vectors are 0), so padding is neither paid for nor in the batch
+statistics; these move by a tenth each step, where Keras moves them by a hundredth and needs long runs. Weights start
+as He et al. 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Annotated, Literal, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from lamina.encoder.blocks import Dropout
+from lamina.mixers.pooling import WithLastLayer
+from lamina.mixers.shape import Shape
+from lamina.stack import HiddenStack
+
+
+class TokenPictures(nn.Module):
+    """A network [N, layers, H] -> [N, D] over the N real tokens of a stack."""
+
+    def __init__(self, network: nn.Module, layers: tuple[int, ...], width: int) -> None:
+        super().__init__()
+        self.network = network
+        self.layers = layers
+        self.width = width
+
+    def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
+        row, token = stack.mask.nonzero(as_tuple=True)  # [N] each
+        dtype = next(self.network.parameters()).dtype
+        pictures = torch.stack([stack.layer(layer)[row, token] for layer in self.layers], 1).to(dtype)  # [N, layers, H]
+        vectors: Tensor = self.network(pictures)  # [N, D]
+        mixed = vectors.new_zeros(*stack.mask.shape, self.width).index_put((row, token), vectors)  # [R, T, D]
+        return mixed.unsqueeze(1)  # [R, 1, T, D]
+
+
+class Convolution(nn.Conv1d):
+    """A convolution along H that keeps its length but for the stride."""
+
+    def __init__(self, inner: int, outer: int, kernel: int = 1, *, stride: int = 1, groups: int = 1, bias: bool = True) -> None:
+        super().__init__(inner, outer, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=bias)
+
+    def reset_parameters(self) -> None:
+        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+            nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+class Norm(nn.BatchNorm1d):
+    """Batch normalisation; one value a channel has no statistics, so it takes the running ones."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.training and input.shape[0] * input.shape[2] == 1:
+            return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(input)
+
+
+class MeanOverWidth(nn.Module):
+    """Global average pooling: [N, C, W] -> [N, C]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(-1)
+
+
+def finished(
+    network: nn.Module, layers: tuple[int, ...], width: int, shape: Shape, *, skip: bool
+) -> TokenPictures | WithLastLayer:
+    mixer = TokenPictures(network, layers, width)
+    return WithLastLayer(mixer, shape.hidden, shape.depth) if skip else mixer
+
+
+# ---- plain
+
+
+def plain(layers: int, channels: tuple[int, ...], kernel: int, dropout: float) -> nn.Sequential:
+    """Convolutions with ReLU and dropout, flattened: [N, layers, H] -> [N, channels[-1] * H]."""
+    parts: list[nn.Module] = []
+    for inner, outer in pairwise((layers, *channels)):
+        parts += [Convolution(inner, outer, kernel), nn.ReLU(), Dropout(dropout)]
+    return nn.Sequential(*parts, nn.Flatten())
+
+
+class ConvolutionOptions(BaseModel):
+    """`skip`: the last layer's own states behind the convolved ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["convolution"] = "convolution"
+    channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(32, 16), min_length=1)
+    kernel: Literal[1, 3, 5, 7] = 3
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    skip: bool = False
+    embeddings: bool = True  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
+        layers = shape.layers(embeddings=self.embeddings)
+        network = plain(len(layers), self.channels, self.kernel, self.dropout)
+        return finished(network, layers, self.channels[-1] * shape.hidden, shape, skip=self.skip)
+
+
+# ---- Inception
+
+
+class Inception(nn.Module):
+    """Four views of the same input side by side: kernels of 1, 3 and 5, and the maximum of neighbours through a kernel of 1."""
+
+    def __init__(self, inner: int, outer: int) -> None:
+        super().__init__()
+        self.views = nn.ModuleList(Convolution(inner, outer, kernel) for kernel in (1, 3, 5))
+        self.pooled = Convolution(inner, outer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        highest = F.max_pool1d(x, 3, stride=1, padding=1)
+        return F.relu(torch.cat([*(view(x) for view in self.views), self.pooled(highest)], 1))  # [N, 4 * outer, W]
+
+
+class InceptionOptions(BaseModel):
+    """`channels` are those of each of the four branches of the two blocks. `skip`: as above."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["inception"] = "inception"
+    channels: int = Field(default=32, ge=1)
+    skip: bool = False
+    embeddings: bool = True  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
+        layers, width = shape.layers(embeddings=self.embeddings), 4 * self.channels
+        blocks = Inception(len(layers), self.channels), Inception(width, self.channels)
+        return finished(nn.Sequential(*blocks, MeanOverWidth()), layers, width, shape, skip=self.skip)
+
+
+# ---- Xception
+
+
+AVERAGE = partial(nn.AvgPool1d, 3, stride=2, padding=1, count_include_pad=False)
+MAX = partial(nn.MaxPool1d, 3, stride=2, padding=1)
+
+
+class Plan(NamedTuple):
+    """The channels of an Xception, from its input to its end."""
+
+    entry: tuple[int, int]  # two whole convolutions, the first with a stride
+    stride: int
+    blocks: tuple[tuple[int, ...], ...]  # separable convolutions, see `block`
+    exit: tuple[int, ...]  # more of them, with nothing around
+    pool: Callable[[], nn.Module]
+
+
+MIDDLE = (728, 728, 728)
+PLANS = {
+    "small": Plan((64, 128), 3, ((256, 512),), (), AVERAGE),
+    "span": Plan((64, 128), 3, ((256, 256), (728, 728), *2 * (MIDDLE,), (728, 1024)), (256,), MAX),
+    "full": Plan((32, 64), 2, ((128, 128), (256, 256), (728, 728), *8 * (MIDDLE,), (728, 1024)), (1536, 2048), MAX),
+}
+
+
+def separable(inner: int, outer: int) -> list[nn.Module]:
+    """A kernel of 3 in each channel by itself, then a mixture of the channels."""
+    return [Convolution(inner, inner, 3, groups=inner, bias=False), Convolution(inner, outer, bias=False), Norm(outer)]
+
+
+class Residual(nn.Module):
+    """main(x) + side(x)."""
+
+    def __init__(self, main: nn.Module, side: nn.Module) -> None:
+        super().__init__()
+        self.main = main
+        self.side = side
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.main(x) + self.side(x))
+
+
+def block(inner: int, widths: tuple[int, ...], pool: Callable[[], nn.Module]) -> Residual:
+    """Separable convolutions and what they are added to.
+
+    If they change the number of channels, pooling halves the picture and a strided convolution leads around them;
+    otherwise the input itself does.
+    """
+    parts = [part for pair in pairwise((inner, *widths)) for part in (nn.ReLU(), *separable(*pair))]
+    if widths[-1] == inner:
+        return Residual(nn.Sequential(*parts), nn.Identity())
+    side = nn.Sequential(Convolution(inner, widths[-1], stride=2, bias=False), Norm(widths[-1]))
+    return Residual(nn.Sequential(*parts, pool()), side)
+
+
+def xception(layers: int, plan: Plan) -> tuple[nn.Sequential, int]:
+    """The network [N, layers, H] -> [N, D], and D. Nothing has a bias but the normalisations."""
+    first, width = plan.entry
+    parts: list[nn.Module] = [Convolution(layers, first, 3, stride=plan.stride, bias=False), Norm(first), nn.ReLU()]
+    parts += [Convolution(first, width, 3, bias=False), Norm(width), nn.ReLU()]
+    for widths in plan.blocks:
+        parts.append(block(width, widths, plan.pool))
+        width = widths[-1]
+    for outer in plan.exit:
+        parts += [*separable(width, outer), nn.ReLU()]
+        width = outer
+    return nn.Sequential(*parts, MeanOverWidth()), width
+
+
+class XceptionOptions(BaseModel):
+    """`size`: the paper's classifier, its span model (6.6 million parameters), or all of Xception. `skip`: as above."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["xception"] = "xception"
+    size: Literal["small", "span", "full"] = "small"
+    skip: bool = False
+    embeddings: bool = True  # whether layer 0 counts
+
+    def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
+        layers = shape.layers(embeddings=self.embeddings)
+        network, width = xception(len(layers), PLANS[self.size])
+        return finished(network, layers, width, shape, skip=self.skip)

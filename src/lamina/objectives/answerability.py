@@ -1,0 +1,42 @@
+"""The loss of "does this window hold an answer?": cross-entropy, mean over windows.
+
+The label is the window's own: an answerable question has windows without its answer, and these are impossible too.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+from torch.nn import functional as F
+
+from lamina.data.batches import Batch
+from lamina.heads.answerability import IMPOSSIBLE
+from lamina.heads.outputs import ClassOutputs
+from lamina.model import Model
+
+
+def answerability_labels(gold: Tensor) -> Tensor:
+    """[R, 2] gold positions -> [R] classes; (0, 0) is the null answer."""
+    return (gold[:, 1] == 0).long() * IMPOSSIBLE
+
+
+class AnswerabilityLoss:
+    name = "answerability"
+
+    def counts(self, batch: Batch) -> dict[str, float]:
+        return {"windows": float(len(batch.gold))}
+
+    def __call__(self, model: Model, batch: Batch, outputs: ClassOutputs, totals: dict[str, float]) -> Tensor:
+        return F.cross_entropy(outputs.logits, answerability_labels(batch.gold), reduction="sum") / totals["windows"]
+
+
+class AnswerabilityLossOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    head: ClassVar[str] = "answerability"
+    type: Literal["answerability"] = "answerability"
+
+    def build(self) -> AnswerabilityLoss:
+        return AnswerabilityLoss()

@@ -1,0 +1,328 @@
+"""The store: what is read is what was computed, whatever happens to the files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import resource
+import shutil
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.cache import store as module
+from lamina.cache.extract import extractor, fingerprint
+from lamina.cache.housekeeping import clear_store, list_stores, verify_store
+from lamina.cache.locks import Busy, Lock
+from lamina.cache.options import Dtype
+from lamina.cache.part import stored_batch
+from lamina.cache.store import Contents, Store, StoreError, open_store
+from lamina.encoder.blocks import Encoder
+from lamina.encoder.presets import PRESETS
+from lamina.errors import LaminaError
+from lamina.progress import Progress
+from tests.tiny import corpus, windows
+
+SHAPE = replace(PRESETS["tiny"], layers=2, hidden=16, embedding=16, intermediate=32)
+WINDOWS = windows(corpus(4))
+
+
+class Heard(Progress):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def start(self, what: str, total: int, done: int = 0) -> None: ...
+    def advance(self, by: int, note: str = "") -> None: ...
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def encoder() -> Encoder:
+    torch.manual_seed(0)
+    return Encoder(SHAPE).eval()
+
+
+def contents(dtype: Dtype = "float32", layers: tuple[int, ...] = (0, 2), **more: object) -> Contents:
+    values = {"weights": "w", "windows": WINDOWS.fingerprint, "layers": layers, "hidden": 16, "positions": "tokens"}
+    return Contents(**{**values, "dtype": dtype, **more})  # type: ignore[arg-type]
+
+
+def opened(folder: Path, what: Contents, progress: Progress | None = None) -> Store:
+    starts = np.arange(len(WINDOWS) + 1) if what.positions == "cls" else WINDOWS.starts
+    return open_store(what, starts, extractor(encoder(), WINDOWS, what), folder=folder, progress=progress)
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARD_BYTES", 10_000)
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/*.bin"))
+
+
+def live(rows: list[int], layers: tuple[int, ...]) -> tuple[list[torch.Tensor], torch.Tensor]:
+    batch = stored_batch(WINDOWS, rows, None)
+    made = encoder()
+    with torch.no_grad():
+        stack = made(made.embed(batch.ids, batch.type_ids), batch.mask, keep=layers)
+    return list(stack.states), batch.mask
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float16", 2e-3), ("int8", 0.03)])
+@pytest.mark.parametrize("layers", [(2,), (0, 1, 2)])
+def test_it_holds_what_the_encoder_computes(tmp_path: Path, dtype: Dtype, tolerance: float, layers: tuple[int, ...]) -> None:
+    store = opened(tmp_path, contents(dtype, layers))
+    rows = [17, 3, 0, len(WINDOWS) - 1, 8]
+    wanted, mask = live(rows, layers)
+    stack = store.read(rows, mask)
+    assert stack.layers == layers
+    for found, expected in zip(stack.states, wanted, strict=True):
+        torch.testing.assert_close(found[mask], expected[mask], atol=tolerance, rtol=0)
+        assert not found[~mask].any(), "padding is zero"
+
+
+def test_cls_alone(tmp_path: Path) -> None:
+    store = opened(tmp_path, contents(positions="cls"))
+    wanted, mask = live([4, 9], (0, 2))
+    stack = store.read([4, 9], mask)
+    assert stack.mask.shape == (2, 1)
+    for found, expected in zip(stack.states, wanted, strict=True):
+        torch.testing.assert_close(found, expected[:, :1], atol=1e-5, rtol=0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(rows=st.lists(st.integers(0, len(WINDOWS) - 1), min_size=1, max_size=12))
+def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: list[int]) -> None:
+    store = opened(tmp_path_factory.getbasetemp() / "shared", contents(layers=(1,)))
+    wanted, mask = live(rows, (1,))
+    torch.testing.assert_close(store.read(rows, mask).states[0][mask], wanted[0][mask], atol=1e-5, rtol=0)
+
+
+def test_it_is_computed_once(tmp_path: Path) -> None:
+    opened(tmp_path, contents())
+    before = [path.stat().st_mtime_ns for path in shard_paths(tmp_path)]
+    assert len(before) > 3
+
+    def never(rows: object) -> torch.Tensor:
+        raise AssertionError("computed again")
+
+    open_store(contents(), WINDOWS.starts, never, folder=tmp_path)
+    assert [path.stat().st_mtime_ns for path in shard_paths(tmp_path)] == before
+
+
+def test_an_interrupted_extraction_goes_on_where_it_stood(tmp_path: Path) -> None:
+    whole = opened(tmp_path / "whole", contents("int8"))
+    asked: list[int] = []
+
+    def failing(rows: module.Longs) -> torch.Tensor:
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(int(rows[0]))
+        return extractor(encoder(), WINDOWS, contents("int8"))(rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        open_store(contents("int8"), WINDOWS.starts, failing, folder=tmp_path / "part")
+    written = shard_paths(tmp_path / "part")
+    assert len(written) == 3
+    before = [path.stat().st_mtime_ns for path in written]
+    resumed = opened(tmp_path / "part", contents("int8"))
+    assert [path.stat().st_mtime_ns for path in written] == before
+    mask = stored_batch(WINDOWS, range(9), None).mask
+    for a, b in zip(resumed.read(range(9), mask).states, whole.read(range(9), mask).states, strict=True):
+        assert torch.equal(a, b)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (flip, "checksum differs"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "truncated"),
+        (lambda path: path.unlink(), "No such file"),
+    ],
+    ids=["flipped", "truncated", "gone"],
+)
+def test_a_damaged_shard_is_said_and_computed_again(tmp_path: Path, harm, said: str) -> None:  # type: ignore[no-untyped-def]
+    wanted = opened(tmp_path, contents("float16"))
+    mask = stored_batch(WINDOWS, range(20), None).mask
+    before = [state.clone() for state in wanted.read(range(20), mask).states]
+    paths = shard_paths(tmp_path)
+    times = [path.stat().st_mtime_ns for path in paths]
+    harm(paths[1])
+    name = paths[1].parent.name
+    assert [said in line for line in verify_store(name, tmp_path)] == [True]
+    heard = Heard()
+    again = opened(tmp_path, contents("float16"), heard)
+    assert [said in line and str(paths[1]) in line for line in heard.lines] == [True]
+    assert [path.stat().st_mtime_ns == time for path, time in zip(paths, times, strict=True)].count(False) == 1
+    for found, expected in zip(again.read(range(20), mask).states, before, strict=True):
+        assert torch.equal(found, expected)
+    assert verify_store(name, tmp_path) == []
+
+
+def test_a_lost_index_costs_no_answers(tmp_path: Path) -> None:
+    first = opened(tmp_path, contents("int8"))
+    mask = stored_batch(WINDOWS, range(20), None).mask
+    before = [state.clone() for state in first.read(range(20), mask).states]
+    for lost in (b"", b"{}", b'{"shards": [{"first": 1}]}'):
+        next(tmp_path.glob("*/store.json")).write_bytes(lost)
+        again = opened(tmp_path, contents("int8"))
+        for found, expected in zip(again.read(range(20), mask).states, before, strict=True):
+            assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"weights": "x"}, {"windows": "x"}, {"layers": (1, 2)}, {"dtype": "float16"}, {"positions": "cls"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_contents_are_another_store(other: dict[str, object]) -> None:
+    assert replace(contents(), **other).key != contents().key  # type: ignore[arg-type]
+    assert replace(contents(), model="name", data="of things").key == contents().key
+
+
+def test_the_fingerprint_is_of_the_weights_below_the_top() -> None:
+    made = encoder()
+    before = [fingerprint(made, top) for top in (1, 2)]
+    with torch.no_grad():
+        made.layers[1].up.bias[3] += 1e-3
+    assert fingerprint(made, 1) == before[0]
+    assert fingerprint(made, 2) != before[1]
+    assert len({*before, fingerprint(made, 0)}) == 3
+
+
+def _write(folder: Path, start: multiprocessing.synchronize.Event) -> None:
+    torch.set_num_threads(1)
+    module.SHARD_BYTES = 10_000
+    start.wait()
+    opened(folder, contents("float16"))
+
+
+def test_two_processes_that_want_the_same_store_share_it(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    start = context.Event()
+    both = [context.Process(target=_write, args=(tmp_path, start)) for _ in range(2)]
+    for process in both:
+        process.start()
+    start.set()
+    for process in both:
+        process.join(60)
+    assert [process.exitcode for process in both] == [0, 0]
+    assert verify_store(list_stores(tmp_path)[0].name, tmp_path) == []
+    wanted, mask = live([5, 6], (0, 2))
+    found = opened(tmp_path, contents("float16")).read([5, 6], mask)
+    torch.testing.assert_close(found.states[1][mask], wanted[1][mask], atol=2e-3, rtol=0)
+
+
+def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
+    what = contents()
+    (tmp_path / what.key).mkdir()
+    lock = Lock(tmp_path / what.key / "write.lock")
+    signal.signal(signal.SIGALRM, lambda *_: lock.close())
+    signal.alarm(1)
+    heard = Heard()
+    opened(tmp_path, what, heard)
+    assert any("another process is writing" in line for line in heard.lines)
+
+
+def test_a_full_disk_is_said_and_leaves_no_half_shard(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))  # no file may grow beyond: as a disk that is full
+    try:
+        with pytest.raises(StoreError, match=r"00000\.bin.*(large|space)"):
+            opened(tmp_path, contents())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in tmp_path.glob("*/*") if path.suffix in (".bin", ".tmp")] == []
+    assert len(opened(tmp_path, contents()).read([0], torch.ones(1, 70, dtype=torch.bool)).states) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="file"):
+        opened(tmp_path / "file", contents())
+
+
+def test_stores_are_listed_and_cleared(tmp_path: Path) -> None:
+    store = opened(tmp_path, contents("float16", model="minilm", data="squad"))
+    opened(tmp_path, contents("int8")).close()
+    listed = {item.dtype: item for item in list_stores(tmp_path)}
+    assert listed["float16"].model == "minilm"
+    assert listed["float16"].share == 1.0
+    assert listed["float16"].bytes > contents("float16").bytes(int(WINDOWS.starts[-1]))
+    with pytest.raises(LaminaError, match="in use"):
+        clear_store(listed["float16"].name, tmp_path)
+    store.close()
+    for item in listed.values():
+        assert clear_store(item.name[:8], tmp_path) == item.bytes
+    assert list_stores(tmp_path) == []
+    assert not (tmp_path / listed["int8"].name).exists()
+    with pytest.raises(LaminaError, match="no store of that name"):
+        clear_store("abc", tmp_path)
+
+
+def test_an_unfinished_or_unreadable_store_is_listed_too(tmp_path: Path) -> None:
+    opened(tmp_path, contents()).close()
+    index = next(tmp_path.glob("*/store.json"))
+    values = json.loads(index.read_text())
+    values["shards"][0]["crc32"] = None
+    index.write_text(json.dumps(values))
+    assert 0 < list_stores(tmp_path)[0].share < 1
+    index.write_text("{")
+    assert list_stores(tmp_path)[0].share == 0
+    assert verify_store(list_stores(tmp_path)[0].name, tmp_path) == [f"{index}: cannot be read"]
+
+
+def test_unpadded_bytes() -> None:
+    """A token of one layer takes H values: two bytes each, or one and a scale."""
+    assert contents("float16", (3,)).bytes(5) == 5 * 32
+    assert contents("int8", (2, 3)).bytes(5) == 5 * 2 * 18 + 2 * 16 * 4
+
+
+def test_a_disk_without_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    with pytest.raises(StoreError, match=r"only 0\.0 GB are free"):
+        opened(tmp_path, contents())
+    assert shard_paths(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_gets_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = module._write_shard
+
+    def full(path: Path, parts: object) -> None:
+        if path.name == "00002.bin":
+            raise LaminaError("no room") from OSError(errno.ENOSPC, "No space left on device")
+        write(path, parts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_write_shard", full)
+    with pytest.raises(StoreError, match="no room"):
+        opened(tmp_path, contents())
+    assert shard_paths(tmp_path) == []
+
+
+def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
+    """Who waited while a store was cleared must not write beside one who came later."""
+    first = Lock(tmp_path / "lock")
+    waited = threading.Thread(target=lambda: held.append(Lock(tmp_path / "lock")))
+    held: list[Lock] = []
+    waited.start()
+    (tmp_path / "lock").unlink()
+    first.close()
+    waited.join(10)
+    with pytest.raises(Busy):
+        Lock(tmp_path / "lock", wait=False)
+    held[0].close()

@@ -1,0 +1,32 @@
+"""What the tests of the mixers share: random stacks with padding, and counting."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from lamina.heads import SpanHead
+from lamina.mixers import MixerOptions, Shape
+from lamina.stack import HiddenStack
+
+BERT_LARGE = Shape(1024, 24, 2)
+
+
+def random_stack(
+    shape: Shape, *, rows: int = 3, tokens: int = 5, dtype: torch.dtype = torch.float32, grad: bool = False
+) -> HiddenStack:
+    """Every layer of an encoder of that shape; row r has r tokens of padding."""
+    generator = torch.Generator().manual_seed(1)
+    layers = tuple(range(shape.depth + 1))
+    states = tuple(torch.randn(rows, tokens, shape.hidden, generator=generator).to(dtype).requires_grad_(grad) for _ in layers)
+    mask = torch.arange(tokens) < tokens - torch.arange(rows)[:, None]
+    return HiddenStack(layers, states, mask, shape.depth)
+
+
+def count(options: MixerOptions, shape: Shape = BERT_LARGE, *, statistics: bool = False) -> int:
+    """The parameters of a mixer and the two-row head on it; with `statistics`, those of batch normalisations too."""
+    with torch.device("meta"):
+        mixer = options.build(shape)
+        parts: list[nn.Module] = [mixer, SpanHead(mixer.width)]
+    total = sum(parameter.numel() for part in parts for parameter in part.parameters())
+    return total + statistics * sum(buffer.numel() for buffer in mixer.buffers() if buffer.is_floating_point())

@@ -1,0 +1,284 @@
+"""Runs that answer together, from what they saved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lamina.answers.decode import AnswerOptions, decode
+from lamina.answers.ensemble import combine
+from lamina.answers.formats import predictions_json
+from lamina.data.examples import Example
+from lamina.data.logits import SpanLogits
+from lamina.data.squad import read, to_squad
+from lamina.data.windows import WindowOptions, Windows
+from lamina.ensembling import ensemble
+from lamina.errors import LaminaError
+from lamina.evaluation import score_all
+from lamina.files import read_json, write_json
+from lamina.run import FORMAT, Run
+from lamina.saved import load_outputs, save_outputs
+from lamina.scoring.squad import score_squad2
+from tests import tiny
+from tests.command import lamina
+
+PLAIN = AnswerOptions()
+CUT = WindowOptions(length=48, query=16, step=8)  # several windows a question
+WRITTEN = {"ensemble.json", "nbest.json", "null_odds.json", "predictions.json", "scores.json"}
+
+
+def half_right(windows: Windows, seed: int) -> SpanLogits:
+    """Logits of a model that has a hunch of the gold spans."""
+    random = np.random.default_rng(seed)
+    start, end = random.normal(scale=1.5, size=(2, len(windows.ids))).astype(np.float32)
+    start[windows.starts[:-1] + windows.gold[:, 0]] += 3
+    end[windows.starts[:-1] + windows.gold[:, 1]] += 3
+    return SpanLogits(start, end)
+
+
+def make_run(
+    path: Path,
+    dev: Path,
+    seed: int,
+    *,
+    window: WindowOptions = CUT,
+    answer: AnswerOptions = PLAIN,
+    threshold: float = 0.0,
+    examples: Sequence[Example] | None = None,
+    dev_questions: int | None = None,
+) -> Run:
+    """A run folder as `lamina train` leaves it, as far as an ensemble looks at it."""
+    run = Run(path)
+    path.mkdir()
+    examples = examples or read(dev)
+    windows = tiny.windows(examples, window)
+    logits = half_right(windows, seed)
+    data = {"train": "train.json", "dev": str(dev), "duplicate_ids": "error", "dev_questions": dev_questions}
+    recipe = {"window": window.model_dump(), "answer": answer.model_dump(), "train": {"seed": seed}}
+    write_json(run.recipe, recipe | {"tasks": {"main": {"data": data}}})
+    write_json(run.info, {"format": FORMAT, "finished": True, "threshold": threshold})
+    shutil.copyfile(tiny.tokenizer().path, run.tokenizer)
+    predictions = decode(windows, logits.start, logits.end, examples, answer)
+    write_json(run.scores, score_all(predictions, examples, threshold))
+    write_json(run.predictions, predictions_json(predictions, threshold))
+    save_outputs(run, windows, logits)
+    return run
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(to_squad(tiny.corpus(6))))
+    return path
+
+
+@pytest.mark.parametrize("how", ["max", "mean"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times: int) -> None:
+    """Its own answers at its own threshold, its own scores, whichever way it is combined."""
+    run = make_run(tmp_path / "run", dev, 0, threshold=1.25)
+    result = ensemble([run.path] * times, tmp_path / "out", how=how)
+    assert result["route"] == "logits"
+    assert read_json(tmp_path / "out" / "predictions.json") == read_json(run.predictions)
+    own, scores = read_json(run.scores), result["scores"]
+    assert scores["zero"] == pytest.approx(own["zero"])
+    assert scores["tuned"]["threshold"] == 0
+    for key in ("exact", "f1", "HasAns_f1", "NoAns_f1", "total", "best_f1"):
+        assert scores["tuned"][key] == pytest.approx(own["tuned"][key])
+    assert scores["best"]["f1"] == pytest.approx(own["best"]["f1"])
+    assert scores["best"]["threshold"] == pytest.approx(own["best"]["threshold"] - 1.25, abs=1e-4)
+
+
+def test_runs_of_the_same_windows_are_combined_by_their_logits(dev: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", dev, seed) for seed in range(3)]
+    result = ensemble([run.path for run in runs], tmp_path / "out", how="mean")
+    assert result["route"] == "logits"
+    windows = load_outputs(runs[0])[0]
+    together = combine([load_outputs(run)[1] for run in runs], windows, "mean")
+    wanted = predictions_json(decode(windows, together.start, together.end, read(dev)))
+    assert read_json(tmp_path / "out" / "predictions.json") == wanted
+    alone = max(read_json(run.scores)["zero"]["f1"] for run in runs)
+    assert result["scores"]["zero"]["f1"] > alone, "independent mistakes cancel out"
+
+
+def test_runs_of_different_windows_are_combined_by_their_texts(dev: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", dev, 1, window=tiny.SHORT)]
+    result = ensemble([run.path for run in runs], tmp_path / "out")
+    assert result["route"] == "nbest"
+    assert len({run["windows"] for run in result["runs"]}) == 2
+    assert result["scores"]["tuned"]["total"] == 30
+    with_itself = ensemble([runs[1].path], tmp_path / "alone")
+    assert with_itself["scores"]["zero"] == pytest.approx(read_json(runs[1].scores)["zero"])
+
+
+def test_different_rules_for_answers_are_kept(dev: Path, tmp_path: Path) -> None:
+    """One of the runs gives answers of one token only; combined by logits it could not."""
+    short = AnswerOptions(max_tokens=1)
+    runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", dev, 1, answer=short)]
+    assert ensemble([run.path for run in runs], tmp_path / "out")["route"] == "nbest"
+
+
+def test_each_run_votes_at_its_own_threshold(dev: Path, tmp_path: Path) -> None:
+    """With thresholds so low that no run would answer, the ensemble does not either; without them it does."""
+    runs = [make_run(tmp_path / f"run{seed}", dev, seed, threshold=-50.0) for seed in range(2)]
+    result = ensemble([run.path for run in runs], tmp_path / "out")
+    assert not any(read_json(tmp_path / "out" / "predictions.json").values())
+    assert result["scores"]["tuned"]["HasAns_f1"] == 0
+    assert result["scores"]["zero"]["HasAns_f1"] > 20
+
+
+def test_what_is_written_fits_together(dev: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", dev, seed, threshold=0.5) for seed in range(2)]
+    out = tmp_path / "out"
+    result = ensemble([run.path for run in runs], out)
+    assert {path.name for path in out.iterdir()} == WRITTEN
+    golds = {example.id: [answer.text for answer in example.answers] for example in read(dev)}
+    texts, odds, nbest = (read_json(out / f"{name}.json") for name in ("predictions", "null_odds", "nbest"))
+    scores = read_json(out / "scores.json")
+    assert scores == result["scores"] | {"counts": result["counts"]}
+    assert list(scores) == ["zero", "tuned", "best", "counts"]
+    scored = score_squad2(golds, texts)
+    assert {key: scores["tuned"][key] for key in scored} == scored
+    assert {question: entries[0]["text"] for question, entries in nbest.items()} == texts
+    assert all((odds[question] > 0) == (not text) for question, text in texts.items())
+    assert scores["best"]["f1"] >= scores["tuned"]["f1"]
+    counts = result["counts"]
+    assert counts["HasAns_total"] + counts["NoAns_total"] == len(golds) == 30
+    assert counts["wrong"] == 30 - counts["HasAns_right"] - counts["NoAns_right"]
+    assert scores["tuned"]["exact"] == pytest.approx(100 * (1 - counts["wrong"] / 30))
+    about = read_json(out / "ensemble.json")
+    assert [run["path"] for run in about["runs"]] == [str(run.path) for run in runs]
+    assert (about["how"], about["route"], about["runs"][0]["threshold"]) == ("max", "logits", 0.5)
+
+
+def test_the_same_questions_though_their_file_has_moved(dev: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", dev, seed) for seed in range(2)]
+    moved = dev.rename(tmp_path / "moved.json")
+    with pytest.raises(LaminaError, match=r"dev\.json: no such data"):
+        ensemble([run.path for run in runs], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert ensemble([run.path for run in runs], tmp_path / "out", data=str(moved))["scores"]["zero"]["total"] == 30
+
+
+def test_a_drawn_part_of_the_questions(dev: Path, tmp_path: Path) -> None:
+
+    runs = [
+        make_run(tmp_path / f"run{seed}", dev, seed, examples=read(dev)[: 12 + seed], dev_questions=12 + seed)
+        for seed in range(2)
+    ]
+    assert ensemble([runs[0].path] * 2, tmp_path / "out")["scores"]["zero"]["total"] == 12
+    with pytest.raises(LaminaError, match=r"run1: was not scored on the same questions as .*run0.*dev_questions"):
+        ensemble([run.path for run in runs], tmp_path / "other")
+
+
+def test_questions_that_have_changed_since(dev: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", dev, 0)
+    dev.write_text(dev.read_text().replace("by the sea", "at the sea"))
+    with pytest.raises(LaminaError, match=r"run: was not scored on .*dev\.json as it is now: name its dev set with --data"):
+        ensemble([run.path], tmp_path / "out")
+
+
+def test_runs_of_different_questions(dev: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(to_squad(tiny.corpus(5))))
+    runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", other, 1)]
+    with pytest.raises(LaminaError, match=r"two: was not scored on the same questions as .*one"):
+        ensemble([run.path for run in runs], tmp_path / "out")
+
+
+def test_nothing_is_overwritten(dev: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", dev, 0)
+    for taken in (run.path, dev):
+        with pytest.raises(LaminaError, match="is there already: write the ensemble into a new folder"):
+            ensemble([run.path], taken)
+    (tmp_path / "empty").mkdir()
+    ensemble([run.path], tmp_path / "empty")
+
+
+def test_what_is_no_finished_run(dev: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", dev, 0)
+    with pytest.raises(LaminaError, match="name at least one"):
+        ensemble([], tmp_path / "out")
+    with pytest.raises(LaminaError, match="not a run folder"):
+        ensemble([run.path, tmp_path / "nowhere"], tmp_path / "out")
+    recipe = read_json(run.recipe)
+    write_json(run.recipe, recipe | {"window": {"length": "long"}})
+    with pytest.raises(LaminaError, match=r"recipe\.json: not the recipe of a run") as caught:
+        ensemble([run.path], tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    del recipe["tasks"]
+    write_json(run.recipe, recipe)
+    with pytest.raises(LaminaError, match=r"recipe\.json: not the recipe of a run \('tasks'\)"):
+        ensemble([run.path], tmp_path / "out")
+    run.windows.unlink()
+    with pytest.raises(LaminaError, match=r"has no windows\.safetensors"):
+        ensemble([run.path], tmp_path / "out")
+
+
+# The command
+
+
+def test_the_command(dev: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", dev, seed).path for seed in range(2)]
+    printed = lamina("ensemble", *runs, "--out", tmp_path / "out", "--how", "mean", "--json")
+    assert printed.code == 0, printed.err
+    result = json.loads(printed.out)
+    assert result["how"] == "mean"
+    assert result["scores"] | {"counts": result["counts"]} == read_json(tmp_path / "out" / "scores.json")
+    shown = lamina("ensemble", *runs, "--out", tmp_path / "again", "--data", dev)
+    assert shown.code == 0, shown.err
+    assert "F1" in shown.out and "have the right answer second" in shown.out
+    assert f"ensemble: {tmp_path / 'again'}" in shown.out
+    refused = lamina("ensemble", *runs, "--out", tmp_path / "out")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("lamina: ") and "new folder" in refused.err
+
+
+def test_no_model_is_loaded(dev: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", dev, seed).path for seed in range(2)]
+    words = ["lamina", "ensemble", *map(str, runs), "--out", str(tmp_path / "out")]
+    code = f"import sys; from lamina import cli; sys.argv = {words}\ntry: cli.main()\nexcept SystemExit: pass\n"
+    code += "assert not {'torch', 'transformers', 'lamina.model', 'lamina.encoder'} & set(sys.modules), 'a model was loaded'"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    assert read_json(tmp_path / "out" / "scores.json")["zero"]["total"] == 30
+
+
+RECIPE = """
+[data]
+train = "{folder}/train.json"
+dev = "{folder}/dev.json"
+holdout = 0.2
+[encoder]
+model = "tiny"
+pretrained = false
+[window]
+length = 64
+query = 16
+step = 16
+[train]
+epochs = 1
+threads = 1
+lr = 1e-3
+batch_tokens = 512
+"""
+
+
+def test_runs_that_were_trained(dev: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
+    (tmp_path / "small.toml").write_text(RECIPE.format(folder=tmp_path))
+    runs = [tmp_path / f"run{seed}" for seed in range(2)]
+    for seed, path in enumerate(runs):
+        trained = lamina("train", tmp_path / "small.toml", "--out", path, "--set", f"train.seed={seed}", "--json")
+        assert trained.code == 0, trained.err
+    alone = ensemble([runs[0]], tmp_path / "alone")
+    assert read_json(tmp_path / "alone" / "predictions.json") == read_json(Run(runs[0]).predictions)
+    assert alone["scores"]["zero"] == pytest.approx(read_json(Run(runs[0]).scores)["zero"])
+    assert ensemble(runs, tmp_path / "both")["route"] == "logits"

@@ -1,0 +1,90 @@
+"""Learning rates of parts and layers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from lamina import trainer
+from lamina.assemble import build_model, make_optimizer, split_examples
+from lamina.data.squad import to_squad
+from lamina.encoder import load as encoders
+from lamina.recipe import parse_recipe
+from tests.tiny import corpus
+
+
+def rates(**train: Any) -> dict[str, float]:
+    """The peak rate of every trained parameter of a tiny model of two layers with adapters and a learned mixture."""
+    recipe = parse_recipe(
+        {
+            "data": {"train": ""},
+            "encoder": {"model": "tiny", "pretrained": False},
+            "tune": {"adapters": {"size": 2}},
+            "mixer": {"type": "learned"},
+            "train": train,
+        }
+    )
+    model = build_model(recipe, encoders.build(encoders.find(recipe.encoder)))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = make_optimizer(model, recipe.train).param_groups
+    return {names[id(p)]: group["peak"] for group in groups for p in group["params"]}
+
+
+def test_every_part_has_its_rate() -> None:
+    found = rates(lr=1e-4, rates={"adapters": 3e-4, "mixer": 1e-2, "head": 1e-3})
+    assert {name: found[name] for name in found if "norm" in name} == {n: 1e-4 for n in found if "norm" in n}
+    assert found["encoder.blocks.0.up.weight"] == 1e-4
+    assert found["encoder.adapters.1.attention.up.weight"] == 3e-4
+    assert found["tasks.main.head.weight"] == 1e-3
+    assert {rate for name, rate in found.items() if name.startswith("tasks.main.mixer.")} == {1e-2}
+
+
+def test_lower_layers_have_less() -> None:
+    found = rates(lr=1.0, layer_decay=0.5)
+    assert found["encoder.blocks.1.up.weight"] == 1
+    assert found["encoder.blocks.0.up.weight"] == 0.5
+    assert found["encoder.adapters.1.attention.up.weight"] == 0.5
+    assert found["encoder.embeddings.word.weight"] == 0.25
+    assert found["encoder.pooler.weight"] == found["tasks.main.head.weight"] == 1
+
+
+def test_the_rates_are_what_the_steps_take(tmp_path: Path) -> None:
+    """A rate of next to nothing leaves a part where it was; resuming keeps the rates."""
+    data = tmp_path / "train.json"
+    data.write_text(json.dumps(to_squad(corpus(4))))
+    recipe = parse_recipe(
+        {
+            "data": {"train": str(data), "holdout": 0},
+            "encoder": {"model": "tiny", "pretrained": False},
+            "train": {"epochs": 1, "rates": {"encoder": 1e-30}, "weight_decay": 0, "threads": 1, "device": "cpu"},
+        }
+    )
+    run = trainer.train(recipe, tmp_path / "run")
+    torch.manual_seed(recipe.train.seed)
+    start = build_model(recipe, encoders.build(encoders.find(recipe.encoder))).state_dict()
+    moved = {name for name, value in load_file(run.model).items() if not torch.allclose(value, start[name], atol=1e-9)}
+    assert moved == {"tasks.main.head.weight", "tasks.main.head.bias"}
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_fractions_lie_within_each_other_and_share_what_is_held_out(tmp_path: Path, seed: int) -> None:
+    data = tmp_path / "train.json"
+    data.write_text(json.dumps(to_squad(corpus(20))))
+
+    def split(fraction: float) -> tuple[set[str], set[str]]:
+        values = {"data": {"train": str(data), "holdout": 0.2, "fraction": fraction}, "train": {"seed": seed}}
+        learned, held = split_examples(parse_recipe(values))
+        return {e.id for e in learned}, {e.id for e in held}
+
+    parts = [split(fraction) for fraction in (0.1, 0.3, 0.5, 1.0)]
+    for (small, held), (large, held_too) in itertools.pairwise(parts):
+        assert small < large
+        assert held == held_too
+        assert not large & held
+    assert [len(learned) for learned, _ in parts] == [8, 24, 40, 80]

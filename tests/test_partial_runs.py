@@ -1,0 +1,195 @@
+"""Runs that train a part of an encoder: what they store, how they load, start another run, and are exported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import lamina
+from lamina import trainer
+from lamina.data.squad import to_squad
+from lamina.data.windows import make_windows
+from lamina.errors import LaminaError
+from lamina.export import export
+from lamina.inference import Floats, span_logits
+from lamina.reader import Reader
+from lamina.recipe import Recipe, parse_recipe
+from lamina.run import Run
+from tests.command import lamina as command
+from tests.golden import TRAINED
+from tests.tiny import SHORT, corpus
+
+EXAMPLES = corpus(8)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+
+
+def recipe(tmp_path: Path, **tables: dict[str, Any]) -> Recipe:
+    data = tmp_path / "train.json"
+    data.write_text(json.dumps(to_squad(EXAMPLES)))
+    train = {"epochs": 1, "lr": 5e-3, "batch_tokens": 512, "threads": 1, "device": "cpu"}
+    values = {
+        "data": {"train": str(data), "dev": str(data), "holdout": 0.2},
+        "window": {"length": 64, "query": 16, "step": 16},
+        "encoder": {"model": str(TRAINED)},
+        "train": train | tables.pop("train", {}),
+    }
+    return parse_recipe({**values, **tables})
+
+
+def logits(model: str | Path | Reader) -> Floats:
+    reader = model if isinstance(model, Reader) else lamina.load(model, device="cpu")
+    return span_logits(reader.model, make_windows(EXAMPLES, reader.tokenizer, SHORT)).start
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "last layer": {"layers": 1},
+    "head": {"layers": 0},
+    "adapters": {"layers": 0, "adapters": {"size": 4}},
+    "lora": {"layers": 0, "lora": {"rank": 2, "alpha": 64}},
+    "lora and layer": {"layers": 1, "lora": {"rank": 2}, "norms": True},
+}
+
+
+@pytest.mark.parametrize("tune", PARTS.values(), ids=PARTS.keys())
+def test_only_what_trained_is_stored_and_it_loads_onto_its_base(tmp_path: Path, tune: dict[str, Any]) -> None:
+    run = trainer.train(recipe(tmp_path, tune=tune), tmp_path / "run")
+    stored = load_file(run.model)
+    whole = sum(value.numel() for value in load_file(TRAINED / "model.safetensors").values())
+    assert sum(value.numel() for value in stored.values()) < whole / 2
+    said = {prediction.id: prediction for prediction in lamina.load(run.path, device="cpu").predict(EXAMPLES)}
+    odds = json.loads(run.null_odds.read_text())
+    assert {name: prediction.null_odds for name, prediction in said.items()} == pytest.approx(odds, abs=1e-3)
+
+
+def test_a_folder_of_runs_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    base = trainer.train(recipe(tmp_path, tune={"layers": 1}), Path("base"))
+    top = recipe(tmp_path, encoder={"model": "base"}, tune={"layers": 0}, mixer={"type": "average"})
+    trainer.train(top, Path("top"))
+    before = logits("top")
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    assert np.array_equal(logits(tmp_path / "there" / "top"), before)
+    shutil.rmtree(tmp_path / "there" / "base")
+    with pytest.raises(LaminaError, match="holds only what it trained, and the encoder below is not here"):
+        lamina.load(tmp_path / "there" / "top")
+    assert base.path == Path("base")
+
+
+def test_a_base_that_changed_is_refused(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(TRAINED, base)
+    run = trainer.train(recipe(tmp_path, encoder={"model": str(base)}, tune={"layers": 0}), tmp_path / "run")
+    weights = load_file(base / "model.safetensors")
+    next(iter(weights.values())).add_(1e-3)
+    save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(LaminaError, match="have changed since"):
+        lamina.load(run.path)
+
+
+def test_a_run_starts_from_another_that_trained_a_part(tmp_path: Path) -> None:
+    """The upper layers of the first run, the lower ones of what it stood on."""
+    first = trainer.train(recipe(tmp_path, tune={"layers": 1}), tmp_path / "first")
+    second = trainer.train(
+        recipe(tmp_path, encoder={"model": str(first.path)}, tune={"layers": 0}, train={"epochs": 0.2, "lr": 1e-9}),
+        tmp_path / "second",
+    )
+    a, b = (lamina.load(run.path, device="cpu").model.encoder.state_dict() for run in (first, second))
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_run_with_adapters_is_no_start_for_another(tmp_path: Path) -> None:
+    run = trainer.train(recipe(tmp_path, tune=PARTS["adapters"]), tmp_path / "run")
+    with pytest.raises(LaminaError, match="holds adapters or LoRA"):
+        trainer.train(recipe(tmp_path, encoder={"model": str(run.path)}), tmp_path / "next")
+
+
+@pytest.mark.parametrize("name", ["last layer", "lora", "lora and layer"])
+def test_partly_trained_layers_and_lora_are_exported_merged(tmp_path: Path, name: str) -> None:
+    run = trainer.train(recipe(tmp_path, tune=PARTS[name]), tmp_path / "run")
+    reader = lamina.load(run.path, device="cpu")
+    before = logits(reader)
+    export(reader, tmp_path / "out")
+    assert np.array_equal(logits(reader), before), "the reader itself is not changed"
+    _, notes = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not notes["missing_keys"] and not notes["unexpected_keys"]
+    assert np.abs(logits(tmp_path / "out") - before).max() < 1e-4 * np.abs(before).max()
+    assert np.abs(logits(TRAINED) - before).max() > 1e-2, "training changed something"
+
+
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [({"tune": PARTS["adapters"]}, "adapters inside its layers"), ({"mixer": {"type": "learned"}}, "mixes its layers")],
+)
+def test_what_no_weight_can_take_up_is_not_exported(tmp_path: Path, tables: dict[str, Any], reason: str) -> None:
+    run = trainer.train(recipe(tmp_path, **tables), tmp_path / "run")
+    with pytest.raises(LaminaError, match=reason):
+        export(lamina.load(run.path, device="cpu"), tmp_path / "out")
+
+
+def test_a_checkpoint_is_kept_every_so_often_as_a_run_of_its_own(tmp_path: Path) -> None:
+    plain = {"schedule": "constant", "warmup": 0, "evaluate_every": 9, "keep": "last"}
+    run = trainer.train(recipe(tmp_path, train=plain | {"epochs": 1, "checkpoints": 0.25}), tmp_path / "run")
+    kept = sorted(path.name for path in (run.path / "checkpoints").iterdir())
+    assert kept == ["0.25", "0.5", "0.75", "1"]
+    assert np.array_equal(logits(run.path / "checkpoints" / "1"), logits(run.path))
+    assert not np.array_equal(logits(run.path / "checkpoints" / "0.25"), logits(run.path))
+    short = trainer.train(recipe(tmp_path, train=plain | {"epochs": 0.25}), tmp_path / "short")
+    assert np.array_equal(logits(run.path / "checkpoints" / "0.25"), logits(short.path)), "a fraction is a prefix"
+    head = recipe(tmp_path, encoder={"model": str(run.path / "checkpoints" / "0.25")}, tune={"layers": 0})
+    assert trainer.train(head, tmp_path / "head").finished
+
+
+def test_an_answerability_run_answers_no_questions(tmp_path: Path) -> None:
+    run = trainer.train(recipe(tmp_path, head={"type": "answerability", "pooled": False}), tmp_path / "run")
+    scores = json.loads(run.scores.read_text())
+    assert scores["total"] == len(EXAMPLES)
+    assert set(json.loads(run.predictions.read_text())) == {example.id for example in EXAMPLES}
+    with pytest.raises(LaminaError, match="does not answer questions"):
+        lamina.load(Run(run.path).path)
+
+
+def test_a_checkpoint_of_a_part_finds_its_base_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    shutil.copytree(TRAINED, "base")
+    made = recipe(tmp_path, encoder={"model": "base"}, tune={"layers": 1}, train={"checkpoints": 0.5})
+    trainer.train(made, Path("run"))
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    assert lamina.load(tmp_path / "there" / "run" / "checkpoints" / "0.5", device="cpu").model is not None
+
+
+def test_a_folder_of_a_known_name_is_not_mistaken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "minilm").mkdir()
+    made = recipe(tmp_path, encoder={"model": "minilm"}, tune={"layers": 0}, train={"epochs": 0.1})
+    run = trainer.train(made, Path("run"))
+    assert "folder" not in json.loads(run.info.read_text())["encoder"]
+    assert lamina.load(run.path, device="cpu").model.encoder.config.layers == 6
+
+
+def test_both_kinds_of_scores_are_printed(tmp_path: Path) -> None:
+    written = recipe(tmp_path, head={"type": "answerability", "pooled": False}).model_dump(mode="json")
+    (tmp_path / "classify.json").write_text(json.dumps(written))
+    classified = command("train", tmp_path / "classify.json", "--out", tmp_path / "classify")
+    assert classified.code == 0, classified.err
+    assert "accuracy " in classified.out
+    written = recipe(tmp_path, train={"scorer": "bertvision_legacy"}).model_dump(mode="json")
+    (tmp_path / "legacy.json").write_text(json.dumps(written))
+    legacy = command("train", tmp_path / "legacy.json", "--out", tmp_path / "legacy")
+    assert legacy.code == 0, legacy.err
+    assert "bertvision_legacy" in legacy.out

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from lamina.answers.decode import decode
+from lamina.data.logits import SpanLogits
+from lamina.data.windows import WindowOptions, Windows
+from lamina.errors import LaminaError
+from lamina.run import Run
+from lamina.saved import load_outputs, save_outputs
+from tests import tiny
+
+EXAMPLES = tiny.corpus(4)
+CUT = WindowOptions(length=48, query=16, step=8)  # several windows a question
+KEPT = ("starts", "context", "offsets", "max_context", "example")
+
+
+def random_logits(windows: Windows, seed: int = 0) -> SpanLogits:
+    random = np.random.default_rng(seed)
+    tokens = int(windows.starts[-1])
+    return SpanLogits(*random.normal(scale=4, size=(2, tokens)).astype(np.float32))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run folder with what was saved of a dev set."""
+    run = Run(tmp_path)
+    windows = tiny.windows(EXAMPLES, CUT)
+    save_outputs(run, windows, random_logits(windows))
+    return run
+
+
+def test_what_was_saved_decodes_as_it_did_before(run: Run) -> None:
+    windows = tiny.windows(EXAMPLES, CUT)
+    logits = random_logits(windows)
+    loaded, again = load_outputs(run)
+    assert len(loaded) == len(windows) > len(EXAMPLES)
+    assert loaded.fingerprint == windows.fingerprint
+    for name in KEPT:
+        before, after = getattr(windows, name), getattr(loaded, name)
+        np.testing.assert_array_equal(after, before)
+        assert after.dtype == before.dtype, name
+    np.testing.assert_array_equal(again.start, logits.start)
+    np.testing.assert_array_equal(again.end, logits.end)
+    wanted = decode(windows, logits.start, logits.end, EXAMPLES)
+    assert decode(loaded, again.start, again.end, EXAMPLES) == wanted
+
+
+def test_nothing_is_saved_that_decoding_does_not_need(run: Run) -> None:
+    loaded, _ = load_outputs(run)
+    assert not len(loaded.ids) and not len(loaded.type_ids) and not len(loaded.gold)
+    tokens = int(loaded.starts[-1])
+    with safe_open(run.windows, framework="numpy") as file:
+        stored = sum(file.get_tensor(name).nbytes for name in file.keys())  # noqa: SIM118 (the handle is no dict)
+    assert stored < 3 * tokens
+
+
+def test_long_texts_and_wide_tokens(tmp_path: Path) -> None:
+    """The first character of a token may be beyond 65,535, and a token without spaces wider than 255."""
+    windows = tiny.windows(EXAMPLES[:1], CUT)
+    offsets = windows.offsets.copy()
+    offsets[windows.context] = np.array([70_000, 70_300])
+    windows = replace(windows, offsets=offsets)
+    save_outputs(Run(tmp_path), windows, random_logits(windows))
+    np.testing.assert_array_equal(load_outputs(Run(tmp_path))[0].offsets, offsets)
+
+
+def test_no_draft_is_left(run: Run) -> None:
+    assert {path.name for path in run.path.iterdir()} == {"outputs.safetensors", "windows.safetensors"}
+
+
+def test_a_run_without_a_dev_set(run: Run) -> None:
+    run.outputs.unlink()
+    with pytest.raises(LaminaError, match=r"has no outputs\.safetensors.*data\.dev"):
+        load_outputs(run)
+
+
+def test_a_run_of_an_older_version(run: Run) -> None:
+    run.windows.unlink()
+    with pytest.raises(LaminaError, match=r"has no windows\.safetensors, which runs of older versions lack: train it again"):
+        load_outputs(run)
+
+
+@pytest.mark.parametrize("name", ["outputs", "windows"])
+def test_damaged_files(run: Run, name: str) -> None:
+    path: Path = getattr(run, name)
+    whole = path.read_bytes()
+    for content in (whole[:-7], b"", b"not a safetensors file", whole[:200]):
+        path.write_bytes(content)
+        with pytest.raises(
+            LaminaError, match=rf"{name}\.safetensors: cannot be read .*: copy or train the run again"
+        ) as caught:
+            load_outputs(run)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_something_else(run: Run) -> None:
+    run.windows.write_bytes(run.outputs.read_bytes())
+    with pytest.raises(LaminaError, match=r"windows\.safetensors: cannot be read \(.*lengths"):
+        load_outputs(run)
+
+
+def test_files_of_different_runs(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = Run(tmp_path_factory.mktemp("other"))
+    windows = tiny.windows(EXAMPLES[:5], CUT)
+    save_outputs(other, windows, random_logits(windows))
+    run.windows.write_bytes(other.windows.read_bytes())
+    with pytest.raises(LaminaError, match="are of different windows"):
+        load_outputs(run)
+
+
+def test_files_that_do_not_fit_though_they_say_so(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = Run(tmp_path_factory.mktemp("other"))
+    windows = replace(tiny.windows(EXAMPLES[:5], CUT), fingerprint=tiny.windows(EXAMPLES, CUT).fingerprint)
+    save_outputs(other, windows, random_logits(windows))
+    run.windows.write_bytes(other.windows.read_bytes())
+    with pytest.raises(LaminaError, match="do not fit"):
+        load_outputs(run)
