@@ -326,7 +326,7 @@ def ensemble(
 @app.command()
 def inspect(
     recipe: RecipeArgument,
-    settings: Setting = [],  # noqa: B006
+    settings: Setting = [],  # noqa: B006 - typer reads the default
     f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
     threads: Threads = None,
     as_json: Json = False,
