@@ -17,3 +17,8 @@ def shared() -> Path:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{folder} is missing, and CI must not skip the tests that need it")
     pytest.skip(f"{folder} is missing")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test first: the others fill the time beside it."""
+    items.sort(key=lambda item: "test_readme" not in item.nodeid)

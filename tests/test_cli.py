@@ -19,24 +19,6 @@ from tests import tiny
 from tests.command import lamina
 
 LAMINA = Path(sys.executable).with_name("lamina")
-SMALL = """
-[data]
-train = "{folder}/train.json"
-dev = "{folder}/dev.json"
-holdout = 0.2
-[encoder]
-model = "tiny"
-pretrained = false
-[window]
-length = 64
-query = 16
-step = 16
-[train]
-epochs = 2
-threads = 1
-lr = 1e-3
-batch_tokens = 512
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli with spaces")
     (folder / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     (folder / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(15)[60:])))
-    (folder / "small.toml").write_text(SMALL.format(folder=folder))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
     (folder / "story.txt").write_text("The heron was born in 1807. It lives in a ruined mill.\n")
     result = lamina("train", folder / "small.toml", "--out", folder / "run", "--json")
     assert result.code == 0, result.err

@@ -206,29 +206,9 @@ def test_no_model_is_loaded(dev: Path, tmp_path: Path) -> None:
     assert read_json(tmp_path / "out" / "scores.json")["zero"]["total"] == 30
 
 
-RECIPE = """
-[data]
-train = "{folder}/train.json"
-dev = "{folder}/dev.json"
-holdout = 0.2
-[encoder]
-model = "tiny"
-pretrained = false
-[window]
-length = 64
-query = 16
-step = 16
-[train]
-epochs = 1
-threads = 1
-lr = 1e-3
-batch_tokens = 512
-"""
-
-
 def test_runs_that_were_trained(dev: Path, tmp_path: Path) -> None:
     (tmp_path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
-    (tmp_path / "small.toml").write_text(RECIPE.format(folder=tmp_path))
+    (tmp_path / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=tmp_path))
     runs = [tmp_path / f"run{seed}" for seed in range(2)]
     for seed, path in enumerate(runs):
         trained = lamina("train", tmp_path / "small.toml", "--out", path, "--set", f"train.seed={seed}", "--json")

@@ -12,21 +12,10 @@ from lamina import trainer
 from lamina.cache.housekeeping import list_stores
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
-from lamina.progress import Progress
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import Run
 from tests.golden import checkpoints
-from tests.tiny import corpus
-
-
-class Heard(Progress):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def start(self, what: str, total: int, done: int = 0) -> None: ...
-    def advance(self, by: int, note: str = "") -> None: ...
-    def say(self, line: str) -> None:
-        self.lines.append(line)
+from tests.tiny import Heard, corpus
 
 
 @pytest.fixture(autouse=True)

@@ -17,15 +17,45 @@ from lamina.encoder.presets import PRESETS
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
+from lamina.progress import Silent
 
 torch.set_num_threads(1)  # the models are too small to share out
 
 TINY = EncoderOptions(model="tiny", pretrained=False)
 SHORT = WindowOptions(length=64, query=16, step=16)
 
+SMALL_RECIPE = """
+[data]
+train = "{folder}/train.json"
+dev = "{folder}/dev.json"
+holdout = 0.2
+[encoder]
+model = "tiny"
+pretrained = false
+[window]
+length = 64
+query = 16
+step = 16
+[train]
+epochs = 2
+threads = 1
+lr = 1e-3
+batch_tokens = 512
+"""
+
 _ANIMALS = ("heron", "badger", "otter", "falcon", "lizard", "weasel", "moose", "gecko", "raven", "trout", "bison")
 _PLACES = ("a ruined mill", "the old harbour", "a deep quarry", "the copper mine", "a salt marsh", "the north tower")
 _FOODS = ("wild honey", "dried figs", "river weed", "barley bread", "black berries", "green moss")
+
+
+class Heard(Silent):
+    """Progress that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
 
 
 @cache

@@ -350,7 +350,7 @@ def compare(
 @app.command()
 def inspect(
     recipe: RecipeArgument,
-    settings: Setting = [],  # noqa: B006
+    settings: Setting = [],  # noqa: B006 - typer reads the default
     f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
     plot_schedule: Annotated[bool, typer.Option("--plot-schedule", help="Draw the learning rate over the training.")] = False,
     threads: Threads = None,

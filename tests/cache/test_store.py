@@ -9,8 +9,10 @@ import resource
 import shutil
 import signal
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from hypothesis import strategies as st
 from lamina.cache import store as module
 from lamina.cache.extract import extractor, fingerprint
 from lamina.cache.housekeeping import clear_store, list_stores, verify_store
-from lamina.cache.locks import Busy, Lock
+from lamina.cache.locks import BusyError, Lock
 from lamina.cache.options import Dtype
 from lamina.cache.part import stored_batch
 from lamina.cache.store import Contents, Store, StoreError, open_store
@@ -29,20 +31,10 @@ from lamina.encoder.blocks import Encoder
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.progress import Progress
-from tests.tiny import corpus, windows
+from tests.tiny import Heard, corpus, windows
 
 SHAPE = replace(PRESETS["tiny"], layers=2, hidden=16, embedding=16, intermediate=32)
 WINDOWS = windows(corpus(4))
-
-
-class Heard(Progress):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def start(self, what: str, total: int, done: int = 0) -> None: ...
-    def advance(self, by: int, note: str = "") -> None: ...
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 def encoder() -> Encoder:
@@ -50,9 +42,8 @@ def encoder() -> Encoder:
     return Encoder(SHAPE).eval()
 
 
-def contents(dtype: Dtype = "float32", layers: tuple[int, ...] = (0, 2), **more: object) -> Contents:
-    values = {"weights": "w", "windows": WINDOWS.fingerprint, "layers": layers, "hidden": 16, "positions": "tokens"}
-    return Contents(**{**values, "dtype": dtype, **more})  # type: ignore[arg-type]
+def contents(dtype: Dtype = "float32", layers: tuple[int, ...] = (0, 2), **more: Any) -> Contents:
+    return replace(Contents("w", WINDOWS.fingerprint, layers, 16, "tokens", dtype), **more)
 
 
 def opened(folder: Path, what: Contents, progress: Progress | None = None) -> Store:
@@ -156,7 +147,7 @@ def flip(path: Path) -> None:
     ],
     ids=["flipped", "truncated", "gone"],
 )
-def test_a_damaged_shard_is_said_and_computed_again(tmp_path: Path, harm, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_shard_is_said_and_computed_again(tmp_path: Path, harm: Callable[[Path], object], said: str) -> None:
     wanted = opened(tmp_path, contents("float16"))
     mask = stored_batch(WINDOWS, range(20), None).mask
     before = [state.clone() for state in wanted.read(range(20), mask).states]
@@ -190,8 +181,8 @@ def test_a_lost_index_costs_no_answers(tmp_path: Path) -> None:
     [{"weights": "x"}, {"windows": "x"}, {"layers": (1, 2)}, {"dtype": "float16"}, {"positions": "cls"}],
     ids=lambda change: next(iter(change)),
 )
-def test_other_contents_are_another_store(other: dict[str, object]) -> None:
-    assert replace(contents(), **other).key != contents().key  # type: ignore[arg-type]
+def test_other_contents_are_another_store(other: dict[str, Any]) -> None:
+    assert replace(contents(), **other).key != contents().key
     assert replace(contents(), model="name", data="of things").key == contents().key
 
 
@@ -303,10 +294,10 @@ def test_a_disk_without_room_is_said_before_anything_is_written(tmp_path: Path, 
 def test_a_disk_that_fills_up_gets_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = module._write_shard
 
-    def full(path: Path, parts: object) -> None:
+    def full(path: Path, parts: Sequence[torch.Tensor]) -> None:
         if path.name == "00002.bin":
             raise LaminaError("no room") from OSError(errno.ENOSPC, "No space left on device")
-        write(path, parts)  # type: ignore[arg-type]
+        write(path, parts)
 
     monkeypatch.setattr(module, "_write_shard", full)
     with pytest.raises(StoreError, match="no room"):
@@ -323,6 +314,6 @@ def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
     (tmp_path / "lock").unlink()
     first.close()
     waited.join(10)
-    with pytest.raises(Busy):
+    with pytest.raises(BusyError):
         Lock(tmp_path / "lock", wait=False)
     held[0].close()

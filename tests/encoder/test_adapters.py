@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from lamina.encoder.adapters import Adapter, AdapterOptions, LoraOptions, LowRank, has_adapters, merge_lora
-from lamina.encoder.blocks import Encoder
+from lamina.encoder.adapters import Adapter, AdapterOptions, LoraOptions, LowRank, has_adapters, merge_lora, slots_of
+from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 
@@ -17,7 +17,7 @@ TINY = replace(PRESETS["tiny"], layers=3, hidden=16, embedding=16, intermediate=
 ALBERT = replace(TINY, family="albert", shared=True)
 
 
-def encoder(config=TINY) -> Encoder:  # type: ignore[no-untyped-def]
+def encoder(config: EncoderConfig = TINY) -> Encoder:
     torch.manual_seed(0)
     return Encoder(config).eval()
 
@@ -51,8 +51,7 @@ def test_adapters_stand_behind_both_parts_before_the_sum() -> None:
     """The block written out by hand."""
     made = encoder()
     AdapterOptions(size=4, layers=(1,)).insert(made)
-    slots = made.slots(1)
-    assert slots is not None
+    slots = slots_of(made, 1)
     shaken(slots)
     block = made.layers[0]
     ids = torch.arange(6)[None]
@@ -66,14 +65,14 @@ def test_adapters_stand_behind_both_parts_before_the_sum() -> None:
 
 @pytest.mark.parametrize("options", [AdapterOptions(size=4, init=1e-6), LoraOptions(rank=2)], ids=["adapters", "lora"])
 @pytest.mark.parametrize("config", [TINY, ALBERT], ids=["bert", "albert"])
-def test_the_encoder_starts_unchanged_and_each_layer_has_its_own(options, config) -> None:  # type: ignore[no-untyped-def]
+def test_the_encoder_starts_unchanged_and_each_layer_has_its_own(
+    options: AdapterOptions | LoraOptions, config: EncoderConfig
+) -> None:
     plain, made = encoder(config), encoder(config)
     options.insert(made)
     for before, after in zip(states(plain), states(made), strict=True):
         torch.testing.assert_close(after, before, atol=1e-4, rtol=0)
-    slots = made.slots(2)
-    assert slots is not None
-    shaken(slots)
+    shaken(slots_of(made, 2))
     assert torch.allclose(states(made)[0], states(plain)[0], atol=1e-4), "layer 1 has nothing to do with layer 2's"
     assert not torch.allclose(states(made)[1], states(plain)[1], atol=1e-2)
 
@@ -84,7 +83,7 @@ def test_lora_is_an_update_of_the_weight() -> None:
     LoraOptions(rank=3, alpha=6, targets=("query", "key", "value", "output"), layers=2).insert(made)
     shaken(made.adapters)
     wanted = states(made)
-    update = made.slots(3).updates["query"]  # type: ignore[union-attr]
+    update = slots_of(made, 3).updates["query"]
     assert isinstance(update, LowRank)
     torch.testing.assert_close(update.product(), 2.0 * update.b @ update.a)
     merge_lora(made)
@@ -106,11 +105,11 @@ def test_only_adapters_count_as_adapters() -> None:
     assert not has_adapters(made)
     AdapterOptions(layers=1, after=("feed_forward",)).insert(made)
     assert has_adapters(made)
-    assert isinstance(made.slots(3).attention, nn.Identity)  # type: ignore[union-attr]
-    assert isinstance(made.slots(2).feed_forward, nn.Identity)  # type: ignore[union-attr]
+    assert isinstance(slots_of(made, 3).attention, nn.Identity)
+    assert isinstance(slots_of(made, 2).feed_forward, nn.Identity)
 
 
 @pytest.mark.parametrize("layers", [0, 4, (0,), (2, 4)])
-def test_layers_that_are_not_there_are_refused(layers) -> None:  # type: ignore[no-untyped-def]
+def test_layers_that_are_not_there_are_refused(layers: int | tuple[int, ...]) -> None:
     with pytest.raises(LaminaError, match="layers 1 to 3"):
         AdapterOptions(layers=layers).insert(encoder())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lamina.heads import SpanHead
 from lamina.mixers import MixerOptions, Shape
@@ -30,3 +32,14 @@ def count(options: MixerOptions, shape: Shape = BERT_LARGE, *, statistics: bool 
         parts: list[nn.Module] = [mixer, SpanHead(mixer.width)]
     total = sum(parameter.numel() for part in parts for parameter in part.parameters())
     return total + statistics * sum(buffer.numel() for buffer in mixer.buffers() if buffer.is_floating_point())
+
+
+def assert_gradients(mixer: nn.Module, stack: HiddenStack, mixed: Tensor) -> None:
+    """They reach every parameter, and of the states those of real tokens only. `stack` was made with ``grad=True``."""
+    mixed[:, 0][stack.mask].square().sum().backward()  # type: ignore[no-untyped-call]
+    for parameter in mixer.parameters():
+        assert parameter.grad is not None and parameter.grad.any()
+    for layer in cast(tuple[int, ...], mixer.layers):
+        gradient = stack.layer(layer).grad
+        assert gradient is not None
+        assert torch.equal(gradient.any(-1), stack.mask), "real tokens only"

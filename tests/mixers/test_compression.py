@@ -10,7 +10,7 @@ from lamina.mixers import Shape
 from lamina.mixers.compression import CompressionOptions, SeparateDense, SharedDense
 from lamina.mixers.pooling import AverageOptions
 from lamina.stack import HiddenStack
-from tests.mixers import count, random_stack
+from tests.mixers import assert_gradients, count, random_stack
 
 SHAPE = Shape(8, 3, 2)
 ALL = [
@@ -96,13 +96,7 @@ def test_the_first_token_alone_and_padding(options: CompressionOptions) -> None:
     mixer, stack = built(options), random_stack(SHAPE, grad=True)
     mixed = mixer(stack)
     torch.testing.assert_close(mixer(stack.cls()), mixed[:, :, :1])
-    mixed[:, 0][stack.mask].square().sum().backward()
-    for parameter in mixer.parameters():
-        assert parameter.grad.any()
-    for layer in mixer.layers:
-        gradient = stack.layer(layer).grad
-        assert gradient is not None
-        assert torch.equal(gradient.any(-1), stack.mask), "real tokens only"
+    assert_gradients(mixer, stack, mixed)
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lamina.cache.locks import Busy, Lock
+from lamina.cache.locks import BusyError, Lock
 from lamina.cache.store import Contents, Shard, damage, shard_file, stores_folder
 from lamina.errors import LaminaError
 from lamina.files import read_json
@@ -53,7 +53,7 @@ def clear_store(name: str, folder: Path | None = None) -> int:
         locks = [Lock(path / lock, wait=False) for lock in ("write.lock", "use.lock")]
         size = _bytes(path)
         shutil.rmtree(path)
-    except Busy:
+    except BusyError:
         raise LaminaError(f"{path}: in use by another process: wait for it to end") from None
     except OSError as error:
         raise LaminaError(f"{error.filename or path}: cannot be removed: {error.strerror or error}") from None

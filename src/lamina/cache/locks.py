@@ -7,8 +7,8 @@ import weakref
 from pathlib import Path
 
 
-class Busy(Exception):  # noqa: N818 - not an error: somebody else holds the lock
-    pass
+class BusyError(Exception):
+    """Somebody else holds the lock."""
 
 
 class Lock:
@@ -27,7 +27,7 @@ class Lock:
                 os.close(file)  # it was removed while we waited: the lock on it means nothing
             except BlockingIOError:
                 os.close(file)
-                raise Busy from None
+                raise BusyError from None
             except BaseException:
                 os.close(file)
                 raise

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lamina.cache.locks import Busy, Lock
+from lamina.cache.locks import BusyError, Lock
 from lamina.cache.options import Dtype
 from lamina.errors import LaminaError
 from lamina.files import make_folder, read_json, replacing, write_json
@@ -287,7 +287,7 @@ def shard_file(number: int) -> str:
 def _writing(folder: Path, progress: Progress) -> Iterator[None]:
     try:
         lock = Lock(folder / "write.lock", wait=False)
-    except Busy:
+    except BusyError:
         progress.say(f"another process is writing {folder}: waiting for it")
         lock = Lock(folder / "write.lock")
     try:
