@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<value>\d+\.\d\d)")
+FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<value>\d+\.\d\d+)")
 
 
 @pytest.mark.slow
@@ -29,9 +29,12 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
             ["last-2", "last-2-two-epochs", "LP-head", "LP-head-two-epochs", "bytes-float16", "bytes-int8"],
         ),
         (
-            "cacnn.py",
-            ["--questions", "4", "--seconds", "0", "--filters", "4"],
-            ["inference-4", "inference-simplified", "step-4", "step-simplified"],
+            "mixers_and_heads.py",
+            ["--questions", "4", "--seconds", "0", "--filters", "4", "--mixers", "dot"],
+            [
+                *("inference-dot", "inference-cacnn-4", "inference-cacnn-simplified"),
+                *("step-dot", "cached-step-cacnn-4", "cached-step-cacnn-simplified"),
+            ],
         ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),

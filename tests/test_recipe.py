@@ -170,7 +170,7 @@ def test_a_table_of_several_types_is_checked_by_its_type(mixer: dict[str, Any], 
 
 
 def test_a_wrong_type_is_answered_with_the_types_there_are() -> None:
-    types = "last, average, learned, compression, convolution, inception, xception"
+    types = "last, average, learned, dot, multiplicative, encoder, compression, convolution, inception, xception"
     assert problem({"mixer": {"type": "lerned"}}) == f"mixer.type: there is no 'lerned'; there are {types}"
     assert problem({"mixer": {"raw": True}}) == f"mixer.type: is missing; there are {types}"
     assert problem({"mixer": "learned"}).startswith("mixer: Input should be a valid dictionary")
