@@ -142,6 +142,12 @@ def test_an_exponential_schedule_falls_where_the_epochs_meet() -> None:
     assert rates == pytest.approx([1e-3] * 5 + [5e-4] * 5)
 
 
+def test_an_epoch_that_is_a_step_longer_is_no_third_one() -> None:
+    steps = [(epoch, partial(step, WINDOWS, np.arange(2))) for epoch in (0, 0, 0, 0, 1, 1, 1, 1, 1)]
+    rates = [entry["lr"] for entry in Training(steps=steps, schedule="exponential", decay=0.5, warmup=0.0, lr=1e-3).steps]
+    assert rates == pytest.approx([1e-3] * 4 + [5e-4] * 5)
+
+
 def test_gradients_are_clipped() -> None:
     """With plain gradient descent the way of a step is its rate times the norm of the clipped gradient."""
     tiny = model()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -138,12 +139,15 @@ def _evaluate(
 
 
 def _epochs(of_steps: Sequence[int]) -> float:
-    """How many epochs the steps make up, by the length of the first; a part of one counts as one.
+    """How many epochs the steps make up, the last by its share of the others' length; a part of one counts as one.
 
-    >>> _epochs([0, 0, 1, 1, 2])
-    2.5
+    Epochs differ by a few steps, as their windows are packed anew: a whole one must not count as more than one.
+
+    >>> _epochs([0, 0, 1, 1, 2]), _epochs([0, 0, 1, 1, 1])
+    (2.5, 2.0)
     """
-    return len(of_steps) / max(1, sum(epoch == of_steps[0] for epoch in of_steps))
+    *whole, last = Counter(of_steps).values()
+    return len(whole) + min(1.0, last * len(whole) / sum(whole)) if whole else 1.0
 
 
 def _totals(terms: dict[str, Sequence[Term]], step: Step) -> dict[str, dict[str, float]]:
