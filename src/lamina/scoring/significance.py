@@ -5,7 +5,7 @@ anything that has a number each.
   means we take the *expanded* percentiles (Hesterberg 2015, "What teachers should know about the bootstrap"), with one
   departure: the degrees of freedom are those that the kurtosis of the differences leaves. Two systems agree on most
   questions, so the few on which they differ decide, and plain percentiles, which take the number of these for known, are too
-  narrow. BCa and the studentised bootstrap were tried: where few items differ they cover the truth less often.
+  narrow. Where few items differ, BCa and the studentised bootstrap cover the truth less often.
 - The p-value is that of approximate randomisation (Noreen 1989; Yeh 2000): were the two systems one, the names of the two
   could be swapped on every item, so the sign of every difference could be flipped.
 - Items of one cluster (the questions on one text) are not independent of each other. Then whole clusters are drawn, and the
@@ -74,6 +74,9 @@ def tell_apart(
     low, high = bootstrap_interval(differences, clusters, level=level, resamples=resamples, seed=seed)
     p = randomisation_p(differences, clusters, resamples=resamples, seed=seed)
     told = p <= 1 - level and not low <= 0 <= high
+    needed = items_needed(differences, clusters, level=level, power=power)
+    if needed is not None and not told:
+        needed = max(needed, len(differences) + 1)  # so many did not tell: the normal approximation is for many clusters
     sums, _ = _totals(differences, clusters)
     return Difference(
         mean=float(differences.mean()),
@@ -83,7 +86,7 @@ def tell_apart(
         verdict="not distinguishable" if not told else "better" if low > 0 else "worse",
         items=len(differences),
         clusters=len(sums),
-        needed=items_needed(differences, clusters, level=level, power=power),
+        needed=needed,
     )
 
 
@@ -168,8 +171,8 @@ def _totals(differences: Floats, clusters: Clusters | None) -> tuple[Floats, Flo
         of = np.unique(clusters, return_inverse=True)[1]
         sums, sizes = np.bincount(of, differences).astype(np.float64), np.bincount(of).astype(np.float64)
     if len(sums) < 2:
-        noun = "item" if clusters is None else "cluster"
-        raise LaminaError(f"{len(sums)} {noun}s: chance can be told from at least 2")
+        noun = "items" if clusters is None else "clusters"
+        raise LaminaError(f"chance can be told from at least 2 {noun}, not from {len(sums)}")
     return sums, sizes
 
 
