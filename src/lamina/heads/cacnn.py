@@ -62,6 +62,7 @@ from lamina.data.batches import Batch
 from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.heads.outputs import SpanOutputs
+from lamina.heads.span import answerable
 from lamina.mixers.convolution import Convolution
 
 WIDTHS = 3, 5  # of the convolutions that make the context vector
@@ -76,13 +77,6 @@ Pool = Literal["max", "sum"]
 
 def real(batch: Batch) -> Tensor:
     return batch.mask
-
-
-def answerable(batch: Batch) -> Tensor:
-    """Where an answer may lie: the context, and the classifier token for none."""
-    allowed = batch.context.clone()
-    allowed[:, 0] = True
-    return allowed
 
 
 def question(batch: Batch) -> Tensor:

@@ -12,6 +12,13 @@ from lamina.data.batches import Batch
 from lamina.heads.outputs import SpanOutputs
 
 
+def answerable(batch: Batch) -> Tensor:
+    """Where an answer may lie, [R, T]: the context, and the classifier token for none."""
+    allowed = batch.context.clone()
+    allowed[:, 0] = True
+    return allowed
+
+
 class SpanHead(nn.Module):
     """logit_start(t) = S . v_t + b_S and logit_end(t) = E . v_t + b_E for the mixer's token vectors v."""
 
@@ -36,9 +43,7 @@ class SpanHead(nn.Module):
         # [R, Q, T, D] -> [R, 2, T]; one mixture serves both ends, or each end has its own
         logits = self._own(vectors) if vectors.shape[1] == self.slots else self._shared(vectors)
         start, end = (logits + self.bias[:, None]).float().unbind(1)
-        allowed = batch.context.clone()
-        allowed[:, 0] = True
-        return SpanOutputs(start, end, allowed)
+        return SpanOutputs(start, end, answerable(batch))
 
     def _own(self, vectors: Tensor) -> Tensor:
         # two products of a matrix and a vector: on a CPU the batched product takes three times as long
