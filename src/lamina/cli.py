@@ -416,13 +416,14 @@ def layers(
     """Say which layers answer which questions, for the mixers learned, dot, multiplicative and encoder."""
     from lamina import layers as looking
     from lamina.data.sources import load_examples
+    from lamina.files import expanded
     from lamina.progress import shown
 
     reader = _load(run, device, threads, allow_pickle=False)
     examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")[:questions]
     with shown() as progress:
         seen = looking.look(reader, examples, example=example, progress=progress)
-    files = looking.write(seen, Path(run) / "layers" if out is None else out)
+    files = looking.write(seen, expanded(run) / "layers" if out is None else out)
     if as_json:
         strip = asdict(seen.example) | {"weights": seen.example.weights.tolist()}
         _print_json(asdict(seen) | {"example": strip, "files": [str(file) for file in files]})
