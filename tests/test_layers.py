@@ -19,7 +19,7 @@ from lamina.data.windows import cut_examples
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.inference import span_logits
-from lamina.layers import TYPES, entropy, look, question_type, strip_lines, table_lines, weigh
+from lamina.layers import TYPES, Strip, entropy, look, question_type, strip_lines, table_lines, weigh
 from lamina.reader import Reader
 from lamina.recipe import parse_recipe
 from tests import tiny
@@ -36,7 +36,7 @@ MIXERS: list[dict[str, Any]] = [
 
 
 def reader_with(mixer: dict[str, Any]) -> Reader:
-    """Random weights, large enough that tokens differ."""
+    """Random weights, large enough that tokens differ, and a threshold that leaves half of the questions without an answer."""
     recipe = parse_recipe(
         {
             "data": {"train": "unused"},
@@ -50,7 +50,9 @@ def reader_with(mixer: dict[str, Any]) -> Reader:
     with torch.no_grad():
         for parameter in model.tasks["main"].parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    return Reader(Trained(recipe, model, tiny.tokenizer(), threshold=-1.0))
+    reader = Reader(Trained(recipe, model, tiny.tokenizer(), threshold=0.0))
+    reader.threshold = float(np.median([prediction.null_odds for prediction in reader.predict(tiny.corpus(3))]))
+    return reader
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
@@ -93,7 +95,7 @@ def test_the_means_are_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> 
                 for kind in ("all", question_type(example.question)):
                     totals.setdefault((kind, at, end), []).append(found.mean(0))
                     chaos.setdefault((kind, at, end), []).append(float(entropy(found).mean()))
-    assert answered > 0
+    assert 0 < answered < len(examples)
     assert {(row.type, row.at, row.end) for row in seen.rows} == set(totals)
     for row in seen.rows:
         key = (row.type, row.at, row.end)
@@ -152,16 +154,28 @@ def test_types_of_questions(question: str, kind: str) -> None:
 
 def test_the_example_is_the_one_asked_for() -> None:
     reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
-    strip = look(reader, examples, example="1-2").example
-    assert (strip.id, strip.question) == ("1-2", examples[7].question)
-    assert strip.tokens[0] == "[CLS]"
-    assert strip.weights.shape == (len(strip.tokens), 2, 2)
-    if strip.answer is not None:
-        assert strip.answer.startswith(strip.tokens[strip.first])
-        assert strip.answer.endswith(strip.tokens[strip.last])
+    replies = [prediction.answer(reader.threshold) for prediction in reader.predict(examples)]
+    assert None in replies and any(replies)
+    for example, reply in zip(examples, replies, strict=True):
+        strip = look(reader, examples, example=example.id).example
+        assert (strip.id, strip.question) == (example.id, example.question)
+        assert strip.tokens[0] == "[CLS]"
+        assert strip.weights.shape == (len(strip.tokens), 2, 2)
+        if reply is None:
+            assert (strip.answer, strip.first, strip.last) == (None, 0, 0)
+        else:
+            assert strip.answer == reply.text
+            assert reply.text.startswith(strip.tokens[strip.first]) and reply.text.endswith(strip.tokens[strip.last])
     assert look(reader, examples).example.id == "0-0"
     with pytest.raises(LaminaError, match="no question with the id 'nobody'"):
         look(reader, examples, example="nobody")
+
+
+def test_raw_weights_are_as_dark_as_they_are_large() -> None:
+    weights = np.array([[[-2.0, 1.0], [0.0, 0.5]]], np.float32)  # a token, start and end, two layers
+    strip = Strip("q", "?", None, 0, 0, ("[CLS]",), weights)
+    assert strip.darkness().tolist() == [[[1, 0.5], [0, 0.25]]]
+    assert strip_lines(strip)[1].endswith("│█▒   │ │ ░   │")
 
 
 def test_what_is_shown_fits_on_a_screen() -> None:

@@ -30,14 +30,14 @@ def curve(values: Sequence[float], top: float, *, height: int = 8) -> list[str]:
     return [*lines, f"{0:>{len(label)}} └" + "─" * len(values)]
 
 
-def shades(shares: Sequence[float], *, highest: float = 1.0) -> str:
+def shades(shares: Sequence[float]) -> str:
     """A character a share, darker for more; anything above nothing can be seen.
 
     >>> shades([0.0, 0.01, 0.4, 0.6, 1.0])
     ' ░▒▓█'
     """
     steps = len(SHADES) - 1
-    return "".join(SHADES[min(steps, max(0, int(np.ceil(steps * share / highest))))] for share in shares)
+    return "".join(SHADES[min(steps, max(0, int(np.ceil(steps * share))))] for share in shares)
 
 
 def heat(shares: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:

@@ -36,7 +36,10 @@ from lamina.reader import Reader
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
+At = Literal["answer", "context"]
+
 ENDS: tuple[Literal["start", "end"], ...] = ("start", "end")
+PLACES: tuple[At, ...] = ("answer", "context")
 WORDS = {word: word for word in ("what", "who", "when", "where", "why", "how", "which")} | {"whom": "who", "whose": "who"}
 TYPES = ("all", *dict.fromkeys(WORDS.values()), "other")
 AT_ONCE = 256  # questions whose weights are in memory together
@@ -49,7 +52,7 @@ class Row:
     """The mean weights of one type of question, at one of two places, for the start or the end."""
 
     type: str
-    at: Literal["answer", "context"]
+    at: At
     end: Literal["start", "end"]
     questions: int
     entropy: float
@@ -67,6 +70,12 @@ class Strip:
     last: int
     tokens: tuple[str, ...]
     weights: Floats  # [T, 2, n]
+
+    def darkness(self) -> Floats:
+        """[T, 2, n] from 0 to 1, the greatest weight of the window: among many layers none comes near 1. Raw weights may
+        be negative; those count by their size too."""
+        size = np.abs(self.weights)
+        return cast(Floats, size / max(1e-9, float(size.max())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +103,13 @@ def look(
     if example is not None and example not in {item.id for item in examples}:
         raise LaminaError(f"there is no question with the id {example!r} among the {len(examples)} that were read")
     shown = examples[0].id if example is None else example
-    means: dict[tuple[str, str, int], _Mean] = {}
+    means: dict[tuple[str, At, int], _Mean] = {}
     strip: Strip | None = None
     progress.start("looking", len(examples))
     for begin in range(0, len(examples), AT_ONCE):
         part = examples[begin : begin + AT_ONCE]
         for item, seen in zip(part, _see(reader, part), strict=True):
-            for at, weights in (("answer", seen.at_answer()), ("context", seen.in_context())):
+            for at, weights in zip(PLACES, (seen.at_answer(), seen.in_context()), strict=True):
                 for end in range(len(ENDS)):
                     for kind in ("all", question_type(item.question)):
                         means.setdefault((kind, at, end), _Mean()).add(weights[:, end])
@@ -147,13 +156,13 @@ class _Mean:
         self.entropy += float(entropy(weights).mean())
 
 
-def _rows(means: dict[tuple[str, str, int], _Mean]) -> Iterable[Row]:
+def _rows(means: dict[tuple[str, At, int], _Mean]) -> Iterable[Row]:
     for kind in TYPES:
-        for at in ("answer", "context"):
+        for at in PLACES:
             for number, end in enumerate(ENDS):
                 if mean := means.get((kind, at, number)):
                     weights = tuple((mean.weights / mean.questions).tolist())
-                    yield Row(kind, cast(Literal["answer"], at), end, mean.questions, mean.entropy / mean.questions, weights)
+                    yield Row(kind, at, end, mean.questions, mean.entropy / mean.questions, weights)
 
 
 # ---- one question
@@ -274,17 +283,14 @@ def table_lines(layers: Layers) -> list[str]:
 
 
 def strip_lines(strip: Strip, shown: int = SHOWN) -> list[str]:
-    """A line a token around the answer, a character a layer: from the first layer to the last, for start and for end.
-
-    The darkest is the highest weight of the window: among many layers none comes near 1.
-    """
-    highest = max(1e-9, float(strip.weights.max()))
+    """A line a token around the answer, a character a layer: from the first layer to the last, for start and for end."""
+    darkness = strip.darkness()
     begin = max(0, min(strip.first - shown // 3, len(strip.tokens) - shown))
     width = max(len("start"), strip.weights.shape[-1])
     lines = [f"{'':17} {'start':<{width}}   end"]
     for place, text in list(enumerate(strip.tokens))[begin : begin + shown]:
         mark = ">" if strip.first <= place <= strip.last else " "
-        start, end = (shades(strip.weights[place, number].tolist(), highest=highest) for number in range(len(ENDS)))
+        start, end = (shades(darkness[place, number].tolist()) for number in range(len(ENDS)))
         lines.append(f"{mark} {_printable(text):<15}│{start:<{width}}│ │{end:<{width}}│")
     return lines
 
@@ -296,13 +302,13 @@ def _printable(text: str, width: int = 15) -> str:
 
 def picture(strip: Strip) -> bytes:
     """A PNG: a column a token, a row a layer with the last at the top; the start's above, the end's below; blue under the
-    tokens of the answer. Black is the highest weight of the window."""
+    tokens of the answer."""
     tokens = np.arange(len(strip.tokens))
     answer = (tokens >= strip.first) & (tokens <= strip.last)
     blue, grey = np.array([[40, 90, 220], [235, 235, 235]], np.uint8)
     mark = np.where(answer[:, None], blue, grey)[None]  # [1, T, 3]
-    shares = strip.weights / max(1e-9, float(strip.weights.max()))
-    panels = [heat(shares[:, number].T[::-1]) for number in range(len(ENDS))]  # [n, T, 3] each
+    darkness = strip.darkness()
+    panels = [heat(darkness[:, number].T[::-1]) for number in range(len(ENDS))]  # [n, T, 3] each
     cells = np.concatenate([panels[0], mark, panels[1], mark])
     return png(cells.repeat(CELL, 0).repeat(CELL, 1))
 
