@@ -142,12 +142,11 @@ def test_the_gradients_of_a_sum_of_first_and_second_order() -> None:
 
 
 @pytest.mark.parametrize("options", ALL, ids=repr)
-def test_frozen_states_get_no_gradient_and_the_queries_theirs(options: Any) -> None:
+def test_the_queries_learn_the_same_from_frozen_states(options: Any) -> None:
     found = []
     for grad in (False, True):
         mixer, stack, asked = built(options), random_stack(SHAPE, grad=grad), queries().requires_grad_()
         mixer(stack, asked).square().sum().backward()
-        assert all((state.grad is not None) <= grad for state in stack.states)
         found.append(asked.grad)
     torch.testing.assert_close(*found)
 

@@ -7,14 +7,14 @@ E; classification: each class's row) and a token's states h_1 ... h_L
     multiplicative:  w_i = softmax_i(q W h_i)        v = sum_i w_i h_i        W starts as the identity, so as dot
     encoder:         a transformer block whose query is made of q and whose keys and values are made of the h_i
 
-and the head's logit is q . v. The query is the head's parameter: a mixer is given it and registers nothing of its own.
+and the head's logit is q . v. The query is the head's parameter: a mixer is given it and does not register it again.
 There is no scale in the first two. What the paper leaves open and how it is here: each query has a W of its own (`shared`
 for one); the block adds what it attended to onto the last layer's state, which keeps the token's identity, and both
 queries go through the same weights.
 
 Departures of the block: its keys have no bias, for a softmax over them cancels it; the keys' projection is folded into
 the query (q' = K^T Q q, one vector a head of attention for all tokens), so that no layer's states are projected to keys;
-no dropout on the attention's probabilities, as everywhere in Lamina (see `encoder.blocks`).
+no dropout on the attention's probabilities, as by default in Lamina's encoders (see `encoder.blocks`).
 """
 
 from __future__ import annotations
