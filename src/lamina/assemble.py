@@ -20,7 +20,7 @@ from lamina.encoder.files import read_tensors
 from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
 from lamina.files import expanded, read_json
-from lamina.heads import SpanHead
+from lamina.heads import LearnsQueries, SpanHead
 from lamina.mixers import LayerAttention, Shape
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
@@ -43,10 +43,12 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
     task = Task(mixer, head.build(mixer.width))
     if isinstance(mixer, LayerAttention) and task.head.queries() is None:
-        raise LaminaError(
-            f'mixer.type = "{options.mixer.type}" attends with the vectors of the head, but head.type = "{head.type}" offers '
-            'none: choose another mixer ("learned" weighs layers without them) or another head'
-        )
+        if not isinstance(task.head, LearnsQueries):
+            raise LaminaError(
+                f'mixer.type = "{options.mixer.type}" attends with the vectors of the head, but head.type = "{head.type}" '
+                'offers none: choose another mixer ("learned" weighs layers without them) or another head'
+            )
+        task.head.learn_queries(mixer.width)
     return task
 
 

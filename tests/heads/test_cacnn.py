@@ -211,7 +211,7 @@ def test_a_mixture_for_each_end_that_is_the_same_twice(form: str) -> None:
     torch.testing.assert_close(twice.end, shared.end)
 
 
-def test_it_is_a_span_head_without_queries() -> None:
+def test_it_is_a_span_head_without_natural_queries() -> None:
     head, batch = built("vectorised"), batch_of((11, 17))
     outputs = head(random_vectors(batch), batch)
     assert isinstance(outputs, SpanOutputs) and outputs.start.dtype == torch.float32
@@ -325,12 +325,21 @@ def test_a_context_that_a_filter_cannot_use_up() -> None:
         build_on_meta(parse_recipe(values))
 
 
-@pytest.mark.parametrize("mixer", ["dot", "multiplicative", "encoder"])
-def test_mixers_that_need_queries_are_refused(mixer: str) -> None:
+@FORMS
+@pytest.mark.parametrize("mixer", ["last", "average", "learned", "dot", "multiplicative", "encoder", "compression"])
+def test_it_stands_on_any_mixer(form: str, mixer: str) -> None:
     encoder = {"model": "tiny", "pretrained": False}
-    values = {"data": {"train": ""}, "encoder": encoder, "head": {"type": "cacnn"}, "mixer": {"type": mixer}}
-    with pytest.raises(LaminaError, match=r'head\.type = "cacnn" offers none'):
-        build_on_meta(parse_recipe(values))
+    values = {"data": {"train": ""}, "encoder": encoder, "head": {"type": "cacnn", **SMALL[form]}, "mixer": {"type": mixer}}
+    recipe = parse_recipe(values)
+    build_on_meta(recipe)
+    torch.manual_seed(0)
+    model = build_model(recipe, encoders.build(encoders.find(recipe.encoder)))
+    asked = [name for name, _ in model.named_parameters() if name.endswith("head.asking")]
+    assert len(asked) == (mixer in ("dot", "multiplicative", "encoder")), "nobody else would teach them"
+    outputs = cast(SpanOutputs, model(make_batch(tiny.windows(tiny.corpus(1)), range(5))))
+    (outputs.start.square() + outputs.end.square())[outputs.allowed].sum().backward()  # type: ignore[no-untyped-call]
+    for name, parameter in model.tasks.named_parameters():
+        assert parameter.grad is not None and parameter.grad.any(), name
 
 
 def test_it_cannot_be_exported() -> None:

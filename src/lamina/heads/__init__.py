@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol, get_args
+from typing import Annotated, Literal, Protocol, get_args, runtime_checkable
 
 from pydantic import Field
 from torch import Tensor
@@ -30,6 +30,7 @@ __all__ = [
     "ContextAwareHeadOptions",
     "Head",
     "HeadOptions",
+    "LearnsQueries",
     "Outputs",
     "SpanHead",
     "SpanHeadOptions",
@@ -46,3 +47,12 @@ class Head(Protocol):
         ...
 
     def __call__(self, vectors: Tensor, batch: Batch) -> Outputs: ...
+
+
+@runtime_checkable
+class LearnsQueries(Protocol):
+    """A head that has no queries by nature, and learns some where a mixer attends with them."""
+
+    def learn_queries(self, width: int) -> None:
+        """From now on it has queries [slots, width]."""
+        ...

@@ -42,7 +42,8 @@ Departures, and what the paper leaves open:
 - `two_tower`, after AdaQA, of which the paper has no details: filters are made from the question's side alone (all but the
   context) and convolved over the context and the classifier token. AdaQA's way back, from the answer to the question, and
   its matching layer, which judge a pair of sentences, have no place in finding a span.
-- Where the mixer has a mixture for each end, each end makes its filters from its own mixture.
+- Where the mixer has a mixture for each end, each end makes its filters from its own mixture. A mixer that attends gets two
+  learned vectors as queries: the head has none by nature, for what reads the tokens is made from them.
 - Starts: He et al. 2015 for what reads tokens; the context's convolution so that a map is as large as its input; A as
   N(0, 1/N), or the predecessor's N(0, 0.03^2) in the simplified form.
 """
@@ -195,10 +196,16 @@ class ContextAwareHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.slots))
         if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
             nn.init.normal_(self.weight, std=std)
+        self.asking: nn.Parameter | None = None
+
+    def learn_queries(self, width: int) -> None:
+        self.asking = nn.Parameter(torch.empty(self.slots, width))
+        if not self.asking.is_meta:
+            nn.init.normal_(self.asking, std=0.02)
 
     def queries(self) -> Tensor | None:
-        """It has none: what reads the tokens is made from them."""
-        return None
+        """[2, D], once it is told to learn some."""
+        return self.asking
 
     def forward(self, vectors: Tensor, batch: Batch) -> SpanOutputs:
         mixtures = vectors.shape[1]  # 1, or one for each end; each is convolved with filters of its own
