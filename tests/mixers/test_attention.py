@@ -65,7 +65,7 @@ def attended(mixer: Any, query: Tensor, number: int, states: list[Tensor]) -> Te
     if isinstance(mixer.turn, nn.Identity):
         matrix = torch.eye(len(query))
     else:
-        matrix = mixer.turn.weight[number if len(mixer.turn.weight) > 1 else 0]
+        matrix = torch.eye(len(query)) + mixer.turn.weight[number if len(mixer.turn.weight) > 1 else 0]
     shares = softmax([query @ matrix @ state for state in states])
     return torch.stack([share * state for share, state in zip(shares, states, strict=True)]).sum(0)
 
@@ -328,5 +328,10 @@ def test_the_start_of_the_encoder() -> None:
 
 @pytest.mark.parametrize(("hidden", "heads"), [(768, 12), (384, 12), (1024, 8), (64, 8), (8, 8), (7, 7), (13, 1)])
 def test_heads_divide_the_width(hidden: int, heads: int) -> None:
-    assert fitting_heads(hidden, 12) == heads
+    assert fitting_heads(hidden) == heads
     assert LayerEncoderOptions().build(Shape(hidden, 2, 2)).heads == heads
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(LaminaError, match=r"mixer\.heads = 12 does not divide the encoder's width of 64: leave it out for 8"):
+        LayerEncoderOptions(heads=12).build(Shape(64, 2, 2))

@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from lamina.encoder.blocks import Dropout
+from lamina.errors import LaminaError
 from lamina.mixers.pooling import weighted_sum
 from lamina.mixers.shape import Shape
 from lamina.stack import HiddenStack
@@ -107,14 +108,17 @@ class Attention(LayerAttention):
 
 
 class Bilinear(nn.Module):
-    """q W for every query, [Q, H] -> [Q, H]; `sets` is 1, or Q where each query has its own W."""
+    """q W for every query, [Q, H] -> [Q, H]; `sets` is 1, or Q where each query has its own W.
+
+    What trains is W less the identity, so that weight decay draws W back to where it began and not to 0.
+    """
 
     def __init__(self, hidden: int, sets: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.eye(hidden).repeat(sets, 1, 1))
+        self.weight = nn.Parameter(torch.zeros(sets, hidden, hidden))
 
     def forward(self, queries: Tensor) -> Tensor:
-        return torch.matmul(queries.unsqueeze(1), self.weight).squeeze(1)  # [Q, 1, H] and [sets, H, H]
+        return queries + torch.matmul(queries.unsqueeze(1), self.weight).squeeze(1)  # [Q, 1, H] and [sets, H, H]
 
 
 class DotOptions(BaseModel):
@@ -203,25 +207,30 @@ class LayerEncoder(LayerAttention):
         return mixed.reshape(*mixed.shape[:2], -1, self.width)
 
 
-def fitting_heads(hidden: int, most: int) -> int:
-    """The largest number of heads up to `most` that divides the width.
+def fitting_heads(hidden: int) -> int:
+    """The paper's 12 heads, or the largest number below that divides the width.
 
-    >>> fitting_heads(768, 12), fitting_heads(64, 12)
+    >>> fitting_heads(768), fitting_heads(64)
     (12, 8)
     """
-    return max(heads for heads in range(1, most + 1) if hidden % heads == 0)
+    return max(heads for heads in range(1, 13) if hidden % heads == 0)
 
 
 class LayerEncoderOptions(BaseModel):
-    """`heads`: of attention; where it does not divide the width, the next lower number that does."""
+    """`heads`: of attention; `fitting_heads` if not given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["encoder"] = "encoder"
-    heads: int = Field(default=12, ge=1)
+    heads: int | None = Field(default=None, ge=1)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     embeddings: bool = False  # whether layer 0 counts
 
     def build(self, shape: Shape) -> LayerEncoder:
-        layers = shape.layers(embeddings=self.embeddings)
-        return LayerEncoder(shape.hidden, layers, heads=fitting_heads(shape.hidden, self.heads), dropout=self.dropout)
+        heads = self.heads or fitting_heads(shape.hidden)
+        if shape.hidden % heads:
+            raise LaminaError(
+                f"mixer.heads = {heads} does not divide the encoder's width of {shape.hidden}: leave it out for "
+                f"{fitting_heads(shape.hidden)}, or choose another"
+            )
+        return LayerEncoder(shape.hidden, shape.layers(embeddings=self.embeddings), heads=heads, dropout=self.dropout)
