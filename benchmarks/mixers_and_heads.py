@@ -59,7 +59,8 @@ def main() -> None:
 
 
 def inference(variants: dict[str, Tables], examples: Sequence[Example], repeats: int) -> list[str]:
-    recipes = {name: recipe_of(tables) for name, tables in ({PLAIN: {}} | variants).items()}
+    plain: dict[str, Tables] = {PLAIN: {}}
+    recipes = {name: recipe_of(tables) for name, tables in (plain | variants).items()}
     source = encoders.find(recipes[PLAIN].encoder)
     tokenizer, options = Tokenizer(source.tokenizer), recipes[PLAIN].window
     few, windows = (make_windows(part, tokenizer, options) for part in (examples[:WARM_UP], examples))
