@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("lamina")  # a busy machine is no failure
+settings.load_profile("lamina")
 
 
 @pytest.fixture(scope="session")

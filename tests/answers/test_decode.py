@@ -104,7 +104,7 @@ def random_case(seed: int, ties: bool) -> tuple[Windows, Floats, Floats, list[Ex
     return windows, start.astype(np.float32), end.astype(np.float32), examples
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     ties=st.booleans(),
@@ -116,7 +116,7 @@ def test_equals_the_slow_loop(seed: int, ties: bool, n_best: int, longest: int) 
     assert decode(*case, AnswerOptions(n_best=n_best, max_tokens=longest)) == slow(*case, n_best, longest)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), ties=st.booleans())
 def test_a_short_list_begins_the_long_one(seed: int, ties: bool) -> None:
     case = random_case(seed, ties)

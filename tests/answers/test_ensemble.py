@@ -83,7 +83,7 @@ def test_a_model_with_itself_says_what_it_says_alone(how: How, times: int) -> No
 
 
 @given(st.integers(0, 10_000), st.sampled_from(HOWS), st.sampled_from([0.1, 3.0, 1e4]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_nothing_is_infinite_and_the_order_does_not_matter(seed: int, how: How, scale: float) -> None:
     models = [model(seed + number, scale=scale) for number in range(3)]
     one, other = combine(models, WINDOWS, how), combine(models[::-1], WINDOWS, how)

@@ -71,7 +71,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join), st.data())
 def test_the_end_is_where_the_whole_text_is_cut(context: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(context) - 1))

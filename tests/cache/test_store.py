@@ -90,7 +90,7 @@ def test_cls_alone(tmp_path: Path) -> None:
         torch.testing.assert_close(found, expected[:, :1], atol=1e-5, rtol=0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=st.lists(st.integers(0, len(WINDOWS) - 1), min_size=1, max_size=12))
 def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: list[int]) -> None:
     store = opened(tmp_path_factory.getbasetemp() / "shared", contents(layers=(1,)))

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina import inspection
@@ -26,7 +26,6 @@ def test_without_warmup_it_falls_from_the_top() -> None:
     assert [linear(progress, 0.0) for progress in (0.0, 0.25, 1.0)] == [1.0, 0.75, 0.0]
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 0.99))
 def test_it_stays_between_0_and_1_and_turns_at_the_end_of_warmup(progress: float, warmup: float) -> None:
     rate = linear(progress, warmup)
@@ -39,7 +38,6 @@ def test_it_stays_between_0_and_1_and_turns_at_the_end_of_warmup(progress: float
         assert rate == pytest.approx((1 - progress) / (1 - warmup))
 
 
-@settings(deadline=None)
 @given(st.sampled_from(NAMES), st.floats(0, 1), st.floats(0, 0.99), st.integers(1, 5), st.floats(0.1, 1), st.floats(0.1, 9))
 def test_all_rise_alike_and_stay_between_0_and_1(
     name: Any, progress: float, warmup: float, cycles: int, decay: float, epochs: float
@@ -51,7 +49,6 @@ def test_all_rise_alike_and_stay_between_0_and_1(
         assert rate == progress / warmup
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 0.99))
 def test_the_closed_forms(progress: float, warmup: float) -> None:
     rest = max(0.0, (progress - warmup) / (1 - warmup))
