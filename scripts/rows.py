@@ -99,7 +99,7 @@ def lines(rows: dict[str, Any]) -> list[str]:
     for name, one in rows.items():
         at = one["scores"]
         pairs = [f"{at[kind]['exact']:.1f}/{at[kind]['f1']:.1f}" for kind in ("zero", "tuned", "best")]
-        split = f"{at['tuned']['HasAns_f1']:.1f}/{at['tuned']['NoAns_f1']:.1f}"
+        split = "/".join(f"{at['tuned'][kind]:.1f}" if kind in at["tuned"] else "" for kind in ("HasAns_f1", "NoAns_f1"))
         costs = one.get("costs", {})
         spent = [costs.get(name, "") for name in ("train_seconds", "store_seconds", "dev_seconds", "peak_memory_mb")]
         trained = f"{one['trained_parameters']:,}" if "trained_parameters" in one else ""
