@@ -41,7 +41,7 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     if head.pooled and not config.pooler:
         raise LaminaError("head.pooled: this encoder has no pooler: set head.pooled = false")
     mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
-    task = Task(mixer, head.build(mixer.width))
+    task = Task(mixer, head.build(mixer.width, options.data.labels))
     if isinstance(mixer, LayerAttention) and task.head.queries() is None:
         if not isinstance(task.head, LearnsQueries):
             raise LaminaError(

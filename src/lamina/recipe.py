@@ -63,8 +63,10 @@ class TaskOptions(BaseModel):
 
     @model_validator(mode="after")
     def _objective_fits(self) -> TaskOptions:
-        if self.objective.head != self.head.objective:
-            raise ValueError(f"objective.type {self.objective.type!r} is for {self.objective.head} heads, not {self.head.type}")
+        if self.head.type not in self.objective.heads:
+            raise ValueError(
+                f"objective.type {self.objective.type!r} is for the heads {', '.join(self.objective.heads)}, not {self.head.type}"
+            )
         return self
 
 

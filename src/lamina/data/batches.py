@@ -25,17 +25,20 @@ class Batch:
     gold: Tensor  # [R, 2] int64, first and last token of the answer; (0, 0) is the null answer
     windows: tuple[int, ...]  # which windows the rows are
     states: HiddenStack | None = None  # of frozen layers, from a store: then the encoder begins above them
+    labels: Tensor | None = None  # [I] float32, the class or the score of each item; of sentences only
+    sides: int = 1  # rows of an item, one after the other: 2 for pairs whose texts are read apart, so R = 2 I
 
     def to(self, device: torch.device) -> Batch:
         ids, type_ids, mask, context, gold = (
             part.to(device, non_blocking=True) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
         )
         states = self.states.to(device) if self.states is not None else None
-        return Batch(ids, type_ids, mask, context, gold, self.windows, states)
+        labels = self.labels.to(device, non_blocking=True) if self.labels is not None else None
+        return Batch(ids, type_ids, mask, context, gold, self.windows, states, labels, self.sides)
 
 
 def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
-    """Pads the windows `rows` to their longest."""
+    """Pads the windows `rows`, which are whole items, to their longest."""
     index = np.asarray(rows, np.int64)
     length = windows.lengths[index]
     column = np.arange(length.max())
@@ -48,6 +51,8 @@ def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) ->
         context=torch.from_numpy(windows.context[token] & mask),
         gold=torch.from_numpy(windows.gold[index].astype(np.int64)),
         windows=tuple(index.tolist()),
+        labels=None if windows.labels is None else torch.from_numpy(windows.labels[index[:: windows.sides] // windows.sides]),
+        sides=windows.sides,
     )
 
 

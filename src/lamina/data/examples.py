@@ -27,3 +27,16 @@ class Example:
     answers: tuple[Answer, ...]
     group: str
     article: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One text with its label, or a pair of texts with what holds between them.
+
+    The label is as the file has it, a class or a number (`lamina.data.labels` reads it); None where it is not known.
+    """
+
+    id: str
+    first: str
+    second: str | None = None
+    label: str | None = None

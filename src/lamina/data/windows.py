@@ -21,6 +21,7 @@ from lamina.data.examples import Example
 from lamina.data.tokenizer import NO_WORD, Layout, Tokenizer, Tokens, script
 from lamina.errors import LaminaError, LaminaWarning
 
+Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -80,6 +81,8 @@ class Windows:
     pad: int  # token id to pad with
     words: Ints | None = None  # [tokens] which word of the context a token is of, NO_WORD outside it; made where asked for
     fingerprint: str = ""  # of the examples, the tokenizer and the window settings
+    sides: int = 1  # how many windows, one after the other, make up an item: 2 for pairs whose texts are read apart
+    labels: Floats | None = None  # [items] the class or the score of each; of sentences only
 
     def __len__(self) -> int:
         return len(self.example)
@@ -87,6 +90,22 @@ class Windows:
     @property
     def lengths(self) -> Longs:
         return np.diff(self.starts)
+
+    @property
+    def items(self) -> int:
+        """What a batch is made of: windows, or pairs of them."""
+        return len(self) // self.sides
+
+    @property
+    def item_lengths(self) -> Longs:
+        """[items] the tokens of each when its windows are padded to the longest of them."""
+        longest: Longs = self.lengths.reshape(-1, self.sides).max(1)
+        return self.sides * longest
+
+    def windows_of(self, items: Sequence[int] | Longs) -> Longs:
+        """The windows that some items are made of, item by item."""
+        rows: Longs = (np.asarray(items, np.int64)[:, None] * self.sides + np.arange(self.sides)).ravel()
+        return rows
 
 
 def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Windows:

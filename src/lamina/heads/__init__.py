@@ -10,11 +10,10 @@ from torch import Tensor
 from lamina.data.batches import Batch
 from lamina.heads.answerability import AnswerabilityHead, AnswerabilityHeadOptions
 from lamina.heads.cacnn import ContextAwareHead, ContextAwareHeadOptions
-from lamina.heads.outputs import ClassOutputs, SpanOutputs
+from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.heads.span import SpanHead, SpanHeadOptions
 
 HeadOptions = Annotated[SpanHeadOptions | ContextAwareHeadOptions | AnswerabilityHeadOptions, Field(discriminator="type")]
-Outputs = SpanOutputs | ClassOutputs
 
 # The objective that each type of head trains by unless another is named.
 OBJECTIVES: dict[str, str] = {
@@ -32,6 +31,8 @@ __all__ = [
     "HeadOptions",
     "LearnsQueries",
     "Outputs",
+    "PairOutputs",
+    "ScoreOutputs",
     "SpanHead",
     "SpanHeadOptions",
     "SpanOutputs",

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.heads.outputs import ClassOutputs
 
 IMPOSSIBLE = 1  # the class of windows without an answer
@@ -40,10 +41,11 @@ class AnswerabilityHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = AnswerabilityHead.slots
+    reads: ClassVar[Literal["questions"]] = "questions"
     objective: ClassVar[str] = "answerability"
     type: Literal["answerability"] = "answerability"
     pooled: bool = True  # the pooled state is one of the states that the mixer gets (the plain model reads it alone)
     aggregate: Literal["min", "paper_max"] = "min"
 
-    def build(self, width: int) -> AnswerabilityHead:
+    def build(self, width: int, labels: Labels) -> AnswerabilityHead:
         return AnswerabilityHead(width)

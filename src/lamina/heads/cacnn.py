@@ -60,6 +60,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.heads.outputs import SpanOutputs
@@ -235,6 +236,7 @@ class ContextAwareHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = ContextAwareHead.slots
+    reads: ClassVar[Literal["questions"]] = "questions"
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["cacnn"] = "cacnn"
@@ -268,7 +270,7 @@ class ContextAwareHeadOptions(BaseModel):
                 raise ValueError(f"filters = {self.filters} cannot be halved between start and end: choose an even number")
         return self
 
-    def build(self, width: int) -> ContextAwareHead:
+    def build(self, width: int, labels: Labels) -> ContextAwareHead:
         return ContextAwareHead(
             self._generator(width),
             self.filters,

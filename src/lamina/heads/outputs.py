@@ -18,12 +18,32 @@ class SpanOutputs:
 
 @dataclass(frozen=True, slots=True)
 class ClassOutputs:
-    """The logits of every class, one row a window."""
+    """The logits of every class, one row an item (a window, or a pair of them)."""
 
-    logits: Tensor  # [R, C]
+    logits: Tensor  # [I, C]
 
 
-def logits_of(outputs: SpanOutputs | ClassOutputs) -> list[Tensor]:
+@dataclass(frozen=True, slots=True)
+class ScoreOutputs:
+    """A number for every item: its score, as a share of the way from the lowest to the highest."""
+
+    scores: Tensor  # [I]
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutputs:
+    """How near the two texts of every item are."""
+
+    cosine: Tensor  # [I] in [-1, 1]
+    logits: Tensor  # [I] that the two are alike
+    first: Tensor  # [I, D] vectors of length 1
+    second: Tensor  # [I, D]
+
+
+Outputs = SpanOutputs | ClassOutputs | ScoreOutputs | PairOutputs
+
+
+def logits_of(outputs: Outputs) -> list[Tensor]:
     """All that a head yields to be trained, whatever its kind."""
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     return [value for value in values if value.is_floating_point()]

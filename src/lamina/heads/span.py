@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.heads.outputs import SpanOutputs
 
 
@@ -59,9 +60,10 @@ class SpanHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = SpanHead.slots
+    reads: ClassVar[Literal["questions"]] = "questions"
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["span"] = "span"
 
-    def build(self, width: int) -> SpanHead:
+    def build(self, width: int, labels: Labels) -> SpanHead:
         return SpanHead(width)

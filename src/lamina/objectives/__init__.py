@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 from torch import Tensor
@@ -14,7 +14,18 @@ from lamina.objectives.span import SpanLoss, SpanLossOptions
 
 ObjectiveOptions = Annotated[SpanLossOptions | AnswerabilityLossOptions, Field(discriminator="type")]
 
-__all__ = ["AnswerabilityLoss", "AnswerabilityLossOptions", "ObjectiveOptions", "SpanLoss", "SpanLossOptions", "Term"]
+__all__ = ["AnswerabilityLoss", "AnswerabilityLossOptions", "ObjectiveOptions", "Remembers", "SpanLoss", "SpanLossOptions", "Term"]
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A term with a memory of the steps that were: it is told of each, and its memory is part of a checkpoint."""
+
+    def after_step(self, model: Model) -> None: ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
 
 
 class Term(Protocol):

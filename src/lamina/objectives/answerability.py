@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.heads.answerability import IMPOSSIBLE
 from lamina.heads.outputs import ClassOutputs
 from lamina.model import Model
@@ -35,8 +36,8 @@ class AnswerabilityLoss:
 class AnswerabilityLossOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    head: ClassVar[str] = "answerability"
+    heads: ClassVar[tuple[str, ...]] = ("answerability",)
     type: Literal["answerability"] = "answerability"
 
-    def build(self) -> AnswerabilityLoss:
+    def build(self, labels: Labels) -> AnswerabilityLoss:
         return AnswerabilityLoss()

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.heads.outputs import SpanOutputs
 from lamina.model import Model
 
@@ -42,8 +43,8 @@ class SpanLoss:
 class SpanLossOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    head: ClassVar[str] = "span"
+    heads: ClassVar[tuple[str, ...]] = ("span", "cacnn")
     type: Literal["span"] = "span"
 
-    def build(self) -> SpanLoss:
+    def build(self, labels: Labels) -> SpanLoss:
         return SpanLoss()
