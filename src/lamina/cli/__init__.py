@@ -1,0 +1,16 @@
+"""The commands, a module a subject. Each calls one plain function, imports what it needs when it runs, prints results to
+standard output and everything else to standard error. Exit codes: 0, 2 for a mistake of the user's, 130 for Ctrl-C, 1 for
+anything else."""
+
+from __future__ import annotations
+
+from lamina.cli import cache, data, questions, recipes, runs, training
+from lamina.cli.app import DEFAULT_MODEL, app, main
+
+__all__ = ["DEFAULT_MODEL", "app", "main"]
+
+for subject in (training, questions, runs):  # in the order of `lamina --help`
+    app.add_typer(subject.commands)
+app.add_typer(data.commands, name="data")
+app.add_typer(recipes.commands, name="recipes")
+app.add_typer(cache.commands, name="cache")

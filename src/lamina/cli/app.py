@@ -1,0 +1,105 @@
+"""What the commands share: the program itself, the options that several have, and printing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+from lamina import __version__
+from lamina.errors import LaminaError, LaminaWarning
+
+if TYPE_CHECKING:
+    from lamina.reader import Reader
+    from lamina.recipe import Recipe
+
+DEFAULT_MODEL = "runs/quickstart"
+MODEL_HELP = "A run folder, or a question-answering checkpoint: a folder or a hub id."
+
+app = typer.Typer(
+    help="Fine-tunes BERT-family encoders for extractive question answering, and says what it cost.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a run's recipe.json, or a name of `recipes list`.")]
+Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
+ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
+Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
+DataOption = Annotated[str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, or a name of `data list`.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Duplicates = Annotated[
+    Literal["error", "rename"], typer.Option("--duplicate-ids", help="What to do with ids that occur twice.")
+]
+
+
+def main() -> None:
+    warnings.showwarning = _show_warning
+    signal.signal(signal.SIGINT, lambda *_: fail("lamina: interrupted", 130))
+    try:
+        app()
+    except LaminaError as error:
+        fail(f"lamina: {error}", 2)
+    except SystemExit as stop:
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter flushes at its end
+        raise SystemExit(0) from None  # the reader of our output has gone, as in `lamina … | head`
+
+
+def fail(line: str, code: int) -> NoReturn:
+    print(line, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if issubclass(category, LaminaWarning):
+        print(f"lamina: warning: {message}", file=sys.stderr)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"lamina {__version__}")
+        raise typer.Exit
+
+
+def open_recipe(name: str, settings: list[str]) -> Recipe:
+    from lamina.bundled import recipe_path
+    from lamina.recipe import read_recipe
+
+    return read_recipe(recipe_path(name), settings)
+
+
+def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
+    if model == DEFAULT_MODEL and not Path(model).exists():
+        raise LaminaError(f"{model}: there is no model yet: run `make quickstart`, or `lamina train`, or name one")
+    from lamina.reader import load
+
+    return load(model, device=device, threads=threads, allow_pickle=allow_pickle)
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def print_scores(scores: Mapping[str, Any]) -> None:
+    """Of answers, a line a threshold; of anything else, a line a score."""
+    if not all(isinstance(values, Mapping) for values in scores.values()):
+        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        return
+    print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")
+    for name, values in scores.items():
+        label = f"{name} ({values['threshold']:.2f})" if name in ("tuned", "best") else name.replace("zero", "0")
+        cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
+        print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))

@@ -1,0 +1,63 @@
+"""`lamina cache`: the stored states of frozen layers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from lamina.cli.app import Json, print_json
+from lamina.errors import LaminaError
+
+commands = typer.Typer(help="The stored states of frozen layers.", no_args_is_help=True)
+
+Stores = Annotated[list[str] | None, typer.Argument(help="Stores, by the beginning of their names.")]
+
+
+@commands.command("list")
+def cache_list(as_json: Json = False) -> None:
+    """List the stores, the last used first."""
+    from lamina.cache.housekeeping import ago, list_stores
+
+    stores = list_stores()
+    if as_json:
+        print_json([asdict(store) for store in stores])
+        return
+    for store in stores:
+        whole = "" if store.share == 1 else f", {store.share:.0%} written"
+        layers = ", ".join(map(str, store.layers))
+        print(
+            f"{store.name}  {store.bytes / 1e6:,.0f} MB  layers {layers} of {store.model} on {store.data} in {store.dtype}"
+            f"{whole}, used {ago(store.used)} ago"
+        )
+    print(f"{len(stores)} stores, {sum(store.bytes for store in stores) / 1e9:.2f} GB", file=sys.stderr)
+
+
+@commands.command("verify")
+def cache_verify(names: Stores = None) -> None:
+    """Check the checksums of some stores, or of all. What is damaged is computed again when it is next needed."""
+    from lamina.cache.housekeeping import list_stores, verify_store
+
+    problems = 0
+    for name in names or [store.name for store in list_stores()]:
+        found = verify_store(name)
+        problems += len(found)
+        print("\n".join(found) if found else f"{name}: sound")
+    if problems:
+        raise LaminaError(f"{problems} shards are missing or damaged: the next training computes them again")
+
+
+@commands.command("clear")
+def cache_clear(
+    names: Stores = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every store.")] = False,
+) -> None:
+    """Remove stores. All they hold can be computed again."""
+    from lamina.cache.housekeeping import clear_store, list_stores
+
+    if bool(names) == everything:
+        raise LaminaError("name the stores to clear, or say --all: `lamina cache list` shows them")
+    for name in names or [store.name for store in list_stores()]:
+        print(f"{name}: {clear_store(name) / 1e6:,.0f} MB cleared")

@@ -1,0 +1,95 @@
+"""`lamina data`: data sets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from lamina.cli.app import Json, print_json
+
+commands = typer.Typer(help="Look at, check, repair and make data sets.", no_args_is_help=True)
+
+
+@commands.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List the bundled data sets and those in $LAMINA_DATA."""
+    from lamina.data.sources import available
+
+    found = available()
+    if as_json:
+        print_json([{"name": item.name, "format": item.format, "bytes": item.size} for item in found])
+        return
+    for item in found:
+        print(f"{item.name}  {item.format}" + (f"  {item.size:,} bytes" if item.size is not None else ""))
+
+
+@commands.command("check")
+def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")], as_json: Json = False) -> None:
+    """List all problems of a file, and count what is in it. Exits with 2 if there are problems."""
+
+    from lamina.data.squad import check
+
+    report = check(file)
+    if as_json:
+        print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
+    else:
+        for problem in report.problems:
+            print(problem)
+        print(report.counts)
+    if report.problems:
+        raise typer.Exit(2)
+
+
+@commands.command("clean")
+def data_clean(
+    file: Annotated[Path, typer.Argument(help="The file to repair; it is never changed.")],
+    out: Annotated[Path, typer.Option("--out", help="The repaired copy, as SQuAD JSON.")],
+    as_json: Json = False,
+) -> None:
+    """Write a repaired copy: answers re-aligned, duplicate ids renamed, what cannot be repaired left out and named."""
+    from lamina.data.squad import clean
+
+    report = clean(file, out)
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "kept": report.kept,
+                "repaired": [str(problem) for problem in report.repaired],
+                "dropped": [str(problem) for problem in report.dropped],
+            }
+        )
+        return
+    for problem in report.repaired:
+        print(f"repaired: {problem}")
+    for problem in report.dropped:
+        print(f"left out: {problem}")
+    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems mended, {len(report.dropped)} that could not be")
+
+
+@commands.command("make")
+def data_make(
+    name: Annotated[Literal["fables"], typer.Argument(help="Which corpus.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for train.json and dev.json.")],
+    articles: Annotated[int | None, typer.Option("--articles", min=1, help="Articles of the training set.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write the bundled corpus, a fictional encyclopaedia with questions, as SQuAD 2.0 files."""
+    from lamina.data import fables
+    from lamina.files import make_folder, write_json
+
+    make_folder(out)
+    written = {}
+    for split in ("train", "dev"):
+        corpus = fables.make(split, articles=articles if split == "train" else None, seed=seed)
+        write_json(out / f"{split}.json", corpus)
+        written[str(out / f"{split}.json")] = sum(len(p["qas"]) for a in corpus["data"] for p in a["paragraphs"])
+    if as_json:
+        print_json(written)
+        return
+    for path, questions in written.items():
+        print(f"{path}: {questions} questions")

@@ -1,0 +1,106 @@
+"""Commands that train, and that say beforehand what training costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.cli.app import Json, RecipeArgument, Setting, Threads, fail, open_recipe, print_json, print_scores
+
+commands = typer.Typer()
+
+
+@commands.command()
+def train(
+    recipe: RecipeArgument,
+    settings: Setting = [],  # noqa: B006 - typer reads the default
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The run folder; runs/ and the recipe's last name if not given.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train, evaluate and write a run folder."""
+    from lamina import trainer
+    from lamina.files import read_json
+    from lamina.progress import shown
+
+    read = open_recipe(recipe, settings)
+    try:
+        with shown() as progress:
+            run = trainer.train(read, out or Path("runs") / Path(recipe).stem, resume=resume, progress=progress)
+    except KeyboardInterrupt:  # the loop has saved its state
+        fail("lamina: interrupted: the same command with --resume goes on from here", 130)
+    info = read_json(run.info)
+    scores = read_json(run.scores) if run.scores.exists() else {}
+    result = {"run": str(run.path), "scores": scores, "threshold": info["threshold"], "costs": info["costs"]}
+    if as_json:
+        print_json(result)
+        return
+    if scores:
+        print_scores(scores)
+    costs = info["costs"]
+    print(
+        f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
+        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second, "
+        f"{100 * (1 - costs['read_seconds'] / costs['train_seconds']):.0f}% of the time computing), "
+        f"{costs['store_seconds'] / 60:.1f} min of storing frozen layers, {costs['evaluate_seconds'] / 60:.1f} min of "
+        f"evaluation, {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
+    )
+    print(f"run: {run.path}")
+
+
+@commands.command()
+def inspect(
+    recipe: RecipeArgument,
+    settings: Setting = [],  # noqa: B006 - typer reads the default
+    f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
+    plot_schedule: Annotated[bool, typer.Option("--plot-schedule", help="Draw the learning rate over the training.")] = False,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
+    import torch
+
+    from lamina import inspection
+    from lamina.bundled import recipe_path
+
+    if threads:
+        torch.set_num_threads(threads)
+    if f1 is None and not settings:
+        f1 = inspection.f1_beside(recipe_path(recipe))
+    read = open_recipe(recipe, settings)
+    report = inspection.inspect(read, f1)
+    if plot_schedule:
+        epochs = (report["training"] or {}).get("epochs") or read.train.epochs
+        report["schedule"] = inspection.schedule_points(read.train, epochs)
+    if as_json:
+        print_json(report)
+        return
+    parameters = report["parameters"]
+    print(f"parameters: {parameters['total']:,}, of which {parameters['trainable']:,} train")
+    for part, count in parameters["by_part"].items():
+        print(f"  {part}: {count:,}, of which {parameters['trainable_by_part'].get(part, 0):,} train")
+    if f1 is not None:
+        print(f"efficiency: {report['efficiency']:.2f} = (F1 {f1:.1f} - 50) / log10(trained parameters)")
+    if training := report["training"]:
+        print(
+            f"training: {training['questions']:,} questions, {training['windows']:,} windows, "
+            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs'] or 'as many'} epochs"
+        )
+        if store := training["store"]:
+            beyond = "" if store["fits"] else ", more than cache.max_gb: the encoder will run live"
+            print(f"store: {store['gb']:g} GB of layers {', '.join(map(str, store['layers']))} in {store['dtype']}{beyond}")
+        print(
+            f"work: {training['flops'] / 1e12:,.0f} TFLOP in the encoder, about {training['estimated_minutes']:g} minutes here"
+        )
+    else:
+        print(report["note"])
+    print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
+    if plot_schedule:
+        from lamina.drawing import curve
+
+        print(f"schedule: {read.train.schedule}, the learning rate over {epochs:g} epochs")
+        print("\n".join(curve([point["lr"] for point in report["schedule"]], read.train.lr)))
