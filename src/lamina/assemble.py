@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 import torch
 from safetensors.torch import load_file
 
 from lamina.answers.calibration import Calibration
-from lamina.data.examples import Example
-from lamina.data.sources import load_examples
-from lamina.data.splits import hold_out, sample
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
@@ -64,24 +63,6 @@ def build_on_meta(recipe: Recipe) -> Model:
         return build_model(recipe, encoders.build(source))
 
 
-def train_examples(recipe: Recipe) -> list[Example]:
-    data = recipe.main.data
-    return sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, recipe.train.seed)
-
-
-def split_examples(recipe: Recipe) -> tuple[list[Example], list[Example]]:
-    """(to train on, held out). The fraction is taken of the former alone, so that fractions share their held-out part."""
-    learned, held_out = hold_out(train_examples(recipe), recipe.main.data.holdout, recipe.train.seed)
-    return sample(learned, max(1, round(recipe.main.data.fraction * len(learned))), recipe.train.seed), held_out
-
-
-def dev_examples(recipe: Recipe) -> list[Example]:
-    data = recipe.main.data
-    if data.dev is None:
-        return []
-    return load_examples(data.dev, duplicate_ids=data.duplicate_ids)[: data.dev_questions]
-
-
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
     """AdamW. Biases, norms and other vectors do not decay; `peak` is the highest rate of a group."""
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
@@ -119,6 +100,7 @@ class Trained(NamedTuple):
     tokenizer: Tokenizer
     threshold: float = 0.0  # of the null odds
     calibration: Calibration = Calibration()
+    settled: Mapping[str, dict[str, Any]] = MappingProxyType({})  # what else the held-out parts told, by task
 
 
 def load_trained(
@@ -144,8 +126,6 @@ def load_trained(
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
-    if recipe.main.head.objective != "span":
-        raise LaminaError(f"{path}: this run does not answer questions: its head is {recipe.main.head.type!r}")
     info = read_json(run.info)
     base = encoders.base_of(run)
     with torch.device("meta" if base is None else device):
@@ -161,7 +141,8 @@ def _load_run(path: Path, device: torch.device) -> Trained:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
     calibration = Calibration(**info.get("calibration", {}))
-    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration)
+    settled = info.get("tasks", {})
+    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration, settled)
 
 
 def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:

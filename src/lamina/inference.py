@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,12 @@ from lamina.cache.store import Store
 from lamina.data.batches import Batch, pack
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
-from lamina.heads import ClassOutputs, SpanOutputs
+from lamina.heads import SpanOutputs
 from lamina.model import Model
 from lamina.parallel import side_by_side
 from lamina.progress import Progress, Silent
 
-__all__ = ["SpanLogits", "class_logits", "each_batch", "places", "span_logits"]
+__all__ = ["SpanLogits", "class_logits", "each_batch", "item_outputs", "places", "span_logits"]
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
@@ -31,6 +32,7 @@ def span_logits(
     model: Model,
     windows: Windows,
     *,
+    task: str = "main",
     store: Store | None = None,
     tokens: int | None = None,
     progress: Progress | None = None,
@@ -39,7 +41,7 @@ def span_logits(
     logits = SpanLogits(np.empty(len(windows.ids), np.float32), np.empty(len(windows.ids), np.float32))
 
     def work(rows: Longs, batch: Batch) -> None:
-        outputs = model(batch)
+        outputs = model(batch, task)
         assert isinstance(outputs, SpanOutputs)
         mask = batch.mask.cpu().numpy()
         token = places(windows, rows, mask)
@@ -50,17 +52,39 @@ def span_logits(
     return logits
 
 
-def class_logits(model: Model, windows: Windows, *, store: Store | None = None, progress: Progress | None = None) -> Floats:
-    """[W, C] the logits of every window's classes. The model must be in eval mode."""
-    logits: dict[int, Floats] = {}
+def item_outputs(
+    model: Model,
+    windows: Windows,
+    *,
+    task: str = "main",
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Floats]:
+    """All that a head says of every item, by the fields of its outputs. The model must be in eval mode."""
+    found: list[tuple[Longs, dict[str, Floats]]] = []
 
     def work(rows: Longs, batch: Batch) -> None:
-        outputs = model(batch)
-        assert isinstance(outputs, ClassOutputs)
-        logits.update(zip(rows.tolist(), outputs.logits.cpu().numpy(), strict=True))
+        outputs = model(batch, task)
+        values = {field.name: getattr(outputs, field.name).cpu().numpy() for field in fields(outputs)}
+        found.append((rows[:: windows.sides] // windows.sides, values))
 
     each_batch(model, windows, work, store=store, progress=progress)
-    return np.stack([logits[window] for window in range(len(windows))])
+    if not found:
+        return {}
+    order = np.argsort(np.concatenate([items for items, _ in found]))
+    return {name: np.concatenate([values[name] for _, values in found])[order] for name in found[0][1]}
+
+
+def class_logits(
+    model: Model,
+    windows: Windows,
+    *,
+    task: str = "main",
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> Floats:
+    """[items, C] the logits of every item's classes. The model must be in eval mode."""
+    return item_outputs(model, windows, task=task, store=store, progress=progress)["logits"]
 
 
 def places(windows: Windows, rows: Longs, mask: npt.NDArray[np.bool_]) -> Longs:
@@ -78,17 +102,19 @@ def each_batch(
     tokens: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Calls `work` with every window once, in batches of about equal length on the model's device, in inference mode."""
+    """Calls `work` with every window once, in batches of whole items of about equal length on the model's device, in
+    inference mode. `progress` advances by windows."""
     progress = progress or Silent()
     device = next(model.parameters()).device
-    order = np.argsort(-windows.lengths, kind="stable")  # longest first: what does not fit in memory fails at once
+    lengths = windows.item_lengths
+    order = np.argsort(-lengths, kind="stable")  # longest first: what does not fit in memory fails at once
 
     @torch.inference_mode()
     def run(part: Longs) -> int:
-        rows = order[part]
+        rows = windows.windows_of(order[part])
         work(rows, stored_batch(windows, rows, store).to(device))
         return len(rows)
 
-    parts = pack(windows.lengths[order], tokens or (TOKENS if device.type == "cpu" else GPU_TOKENS))
+    parts = pack(lengths[order], tokens or (TOKENS if device.type == "cpu" else GPU_TOKENS))
     for rows in side_by_side(run, parts) if device.type == "cpu" else map(run, parts):
         progress.advance(rows)

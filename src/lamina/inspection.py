@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from lamina.assemble import build_on_meta, split_examples
+from lamina.assemble import build_on_meta
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.freezing import trains
 from lamina.errors import LaminaError
 from lamina.files import read_json
+from lamina.material import cut, resolved, split
 from lamina.model import Model
 from lamina.recipe import Recipe
 from lamina.storing import not_storable, stored_bytes
@@ -31,6 +31,7 @@ def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
 
     With the F1 that the recipe reached, also its efficiency.
     """
+    recipe = resolved(recipe)
     model = build_on_meta(recipe)
     report: dict[str, Any] = {"parameters": count_parameters(model)}
     if f1 is not None:
@@ -94,19 +95,27 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
 
 def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     source = encoders.find(recipe.encoder, counting=True)
-    learned, held_out = split_examples(recipe)
     tokenizer = Tokenizer(source.tokenizer)
-    windows, holdout = (make_windows(part, tokenizer, recipe.window) for part in (learned, held_out))
-    layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
-    live, once = (passes * layer for passes in _passes(model))
+    live = once = 0.0
+    size = 0
+    report: dict[str, Any] = {"questions": 0, "windows": 0, "tokens_per_epoch": 0}
     reason = not_storable(recipe, model)
+    for name, task in recipe.tasks.items():
+        learned, held_out = split(task, recipe.train.seed)
+        windows, holdout = (cut(recipe, task, part, tokenizer) for part in (learned, held_out))
+        layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
+        above, below = _passes(model, name)
+        live, once = live + above * layer, once + below * layer
+        if reason is None:
+            size += sum(stored_bytes(recipe, model, part, name) for part in (windows, holdout))
+        report["questions"] += len(learned)
+        report["windows"] += len(windows)
+        report["tokens_per_epoch"] += len(windows.ids)
     rate = USUAL_SHARE_OF_PEAK * matmul_peak()
-    report: dict[str, Any] = {"questions": len(learned), "windows": len(windows), "tokens_per_epoch": len(windows.ids)}
     if reason is None:
-        size = stored_bytes(recipe, model, windows) + stored_bytes(recipe, model, holdout)
         fits = size <= recipe.cache.max_gb * 1e9
         report["store"] = {
-            "layers": model.stored_layers(),
+            "layers": sorted({layer for name in recipe.tasks for layer in model.stored_layers(name)}),
             "dtype": recipe.cache.dtype,
             "gb": round(size / 1e9, 3),
             "fits": fits,
@@ -127,9 +136,9 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     }
 
 
-def _passes(model: Model) -> tuple[int, int]:
+def _passes(model: Model, task: str) -> tuple[int, int]:
     """How many times a block's forward work an epoch takes above the cut, and how many blocks there are below it."""
-    top = max(model.stored_layers(cut=model.encoder.config.layers))  # no layer above it is computed
+    top = max(model.stored_layers(task, cut=model.encoder.config.layers))  # no layer above it is computed
     frozen = min(top, max(0, model.encoder.cut))
     above = model.encoder.layers[frozen:top]
     return sum(3 if trains(block) else 2 for block in above), frozen  # the weights' gradients are one of the three

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal, Protocol, cast
 
@@ -11,52 +12,115 @@ from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Prediction, decode
 from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
 from lamina.cache.part import Part
+from lamina.data.examples import Example, Sentence
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
 from lamina.evaluation import calibrate, score_all, tune_threshold
-from lamina.files import write_json
-from lamina.heads import AnswerabilityHeadOptions
+from lamina.files import make_folder, write_json
+from lamina.heads import AnswerabilityHeadOptions, CosineHeadOptions
 from lamina.heads.answerability import IMPOSSIBLE
-from lamina.inference import Floats, class_logits, span_logits
+from lamina.inference import Floats, class_logits, item_outputs, span_logits
+from lamina.labelling import best_threshold, said_classes, said_scores
+from lamina.material import AnyPart
 from lamina.model import Model
 from lamina.progress import Progress, Silent
-from lamina.recipe import Recipe
+from lamina.recipe import Recipe, TaskOptions
 from lamina.run import Run
 from lamina.saved import save_outputs
 from lamina.scoring.answerability import Doubles, answerability, score_answerability
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
+from lamina.scoring.sentence import accuracy, distribution, macro_f1, overall, pearson, spearman
 from lamina.training.loop import Evaluation
 
 
 class Judge(Protocol):
-    def evaluate(self, model: Model, part: Part) -> Evaluation:
-        """What training chooses its checkpoint by."""
+    def evaluate(self, model: Model, part: AnyPart) -> Evaluation:
+        """What training chooses its checkpoint by; the score is in percent."""
         ...
 
-    def settle(self, model: Model, part: Part) -> dict[str, Any]:
+    def settle(self, model: Model, part: AnyPart) -> dict[str, Any]:
         """What the held-out part tells about how to use the model; goes into run.json. The part may be empty."""
         ...
 
-    def score(self, run: Run, model: Model, part: Part, settled: dict[str, Any], progress: Progress) -> None:
-        """Scores the dev set and writes the scores with what they were made from."""
+    def score(self, run: Run, model: Model, part: AnyPart, settled: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        """The scores of the dev set; writes what they were made from."""
         ...
 
 
-def judge_of(recipe: Recipe, tokenizer: Tokenizer) -> Judge:
-    head = recipe.main.head
-    return AnswerabilityJudge(head) if isinstance(head, AnswerabilityHeadOptions) else SpanJudge(recipe, tokenizer)
+def judge_of(recipe: Recipe, name: str, tokenizer: Tokenizer) -> Judge:
+    task = recipe.tasks[name]
+    if task.of_sentences:
+        return SentenceJudge(name, task)
+    if isinstance(task.head, AnswerabilityHeadOptions):
+        return AnswerabilityJudge(name, task.head)
+    return SpanJudge(recipe, name, tokenizer)
+
+
+class Judges:
+    """The judges of all tasks of a recipe."""
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
+        self._judges = {name: judge_of(recipe, name, tokenizer) for name in recipe.tasks}
+        self._recipe = recipe
+
+    def evaluate(self, model: Model, parts: Mapping[str, AnyPart]) -> Evaluation:
+        """Of one task its own score; of several their mean, or that of the one that the recipe chooses by."""
+        found = {name: judge.evaluate(model, parts[name]) for name, judge in self._judges.items() if parts[name].examples}
+        if len(self._judges) == 1:
+            return next(iter(found.values()))
+        metrics = {f"{name}.{key}": value for name, one in found.items() for key, value in one.metrics.items()}
+        scores = {name: one.score for name, one in found.items()}
+        mean = sum(scores.values()) / len(scores)
+        choice = self._recipe.train.choose
+        return Evaluation(mean if choice == "mean" else scores[choice], metrics | {"mean": mean})
+
+    def settle(self, model: Model, parts: Mapping[str, AnyPart]) -> dict[str, dict[str, Any]]:
+        return {name: judge.settle(model, parts[name]) for name, judge in self._judges.items()}
+
+    def score(
+        self,
+        run: Run,
+        model: Model,
+        parts: Mapping[str, AnyPart],
+        settled: Mapping[str, dict[str, Any]],
+        progress: Progress,
+    ) -> None:
+        """Scores all dev sets that there are and writes the scores."""
+        scores: dict[str, Any] = {}
+        for name, judge in self._judges.items():
+            if parts[name].examples:
+                folder = run.task(name)
+                make_folder(folder.path)
+                scores[name] = judge.score(folder, model, parts[name], settled[name], progress)
+        if len(self._judges) == 1:
+            scores = next(iter(scores.values()), {})
+        elif summary := self._overall(scores, parts):
+            scores["overall"] = summary
+        if scores:
+            write_json(run.scores, scores)
+
+    def _overall(self, scores: Mapping[str, Any], parts: Mapping[str, AnyPart]) -> dict[str, float]:
+        """Of tasks of sentences, where every one has a dev set."""
+        if set(scores) != set(self._judges) or not all(task.of_sentences for task in self._recipe.tasks.values()):
+            return {}
+        return overall(
+            accuracies={name: value["accuracy"] for name, value in scores.items() if "accuracy" in value},
+            correlations={name: value["pearson"] for name, value in scores.items() if "pearson" in value},
+            rows={name: len(parts[name].examples) for name in scores},
+        )
 
 
 class SpanJudge:
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
+    def __init__(self, recipe: Recipe, task: str, tokenizer: Tokenizer) -> None:
         self._recipe = recipe
+        self._task = task
         self._tokenizer = tokenizer
 
-    def evaluate(self, model: Model, part: Part) -> Evaluation:
+    def evaluate(self, model: Model, part: Part[Example]) -> Evaluation:
         threshold, mean = tune_threshold(self._answers(model, part)[1], part.examples)
         return Evaluation(mean, {"balanced_f1": mean, "threshold": threshold})
 
-    def settle(self, model: Model, part: Part) -> dict[str, Any]:
+    def settle(self, model: Model, part: Part[Example]) -> dict[str, Any]:
         if not part.examples:
             return {"threshold": 0.0, "calibration": asdict(Calibration())}
         predictions = self._answers(model, part)[1]
@@ -65,50 +129,116 @@ class SpanJudge:
             "calibration": asdict(calibrate(predictions, part.examples)),
         }
 
-    def score(self, run: Run, model: Model, part: Part, settled: dict[str, Any], progress: Progress) -> None:
+    def score(self, run: Run, model: Model, part: Part[Example], settled: dict[str, Any], progress: Progress) -> dict[str, Any]:
         logits, predictions = self._answers(model, part, progress)
         threshold = cast(float, settled["threshold"])
         scores: dict[str, Any] = dict(score_all(predictions, part.examples, threshold))
         if self._recipe.train.scorer == "bertvision_legacy":
             gold = gold_pieces(part.examples, self._tokenizer)
             scores["bertvision_legacy"] = bertvision_legacy(part.windows, logits, gold)
-        write_json(run.scores, scores)
         write_json(run.predictions, predictions_json(predictions, threshold))
         write_json(run.null_odds, null_odds_json(predictions))
         write_json(run.nbest, nbest_json(predictions))
         save_outputs(run, part.windows, logits)
+        return scores
 
-    def _answers(self, model: Model, part: Part, progress: Progress | None = None) -> tuple[SpanLogits, list[Prediction]]:
+    def _answers(self, model: Model, part: Part[Example], progress: Progress | None = None) -> tuple[SpanLogits, list[Prediction]]:
         progress = progress or Silent()
         progress.start("answering", len(part.windows))
-        logits = span_logits(model, part.windows, store=part.store, progress=progress)
+        logits = span_logits(model, part.windows, task=self._task, store=part.store, progress=progress)
         return logits, decode(part.windows, logits.start, logits.end, part.examples, self._recipe.answer)
 
 
 class AnswerabilityJudge:
-    def __init__(self, head: AnswerabilityHeadOptions) -> None:
+    def __init__(self, task: str, head: AnswerabilityHeadOptions) -> None:
+        self._task = task
         self._how: Literal["min", "max"] = "min" if head.aggregate == "min" else "max"
 
-    def evaluate(self, model: Model, part: Part) -> Evaluation:
+    def evaluate(self, model: Model, part: Part[Example]) -> Evaluation:
         scores = self._scores(self._impossible(model, part, Silent()), part)
         return Evaluation(scores["accuracy"], {"accuracy": scores["accuracy"], "f1": scores["f1"]})
 
-    def settle(self, model: Model, part: Part) -> dict[str, Any]:
+    def settle(self, model: Model, part: Part[Example]) -> dict[str, Any]:
         return {}
 
-    def score(self, run: Run, model: Model, part: Part, settled: dict[str, Any], progress: Progress) -> None:
+    def score(self, run: Run, model: Model, part: Part[Example], settled: dict[str, Any], progress: Progress) -> dict[str, Any]:
         impossible = self._impossible(model, part, progress)
-        write_json(run.scores, self._scores(impossible, part))
         write_json(run.predictions, {e.id: float(p) for e, p in zip(part.examples, impossible, strict=True)})
+        return dict(self._scores(impossible, part))
 
-    def _impossible(self, model: Model, part: Part, progress: Progress) -> Doubles:
+    def _impossible(self, model: Model, part: Part[Example], progress: Progress) -> Doubles:
         """[E] the probability that a question has no answer."""
         progress.start("judging", len(part.windows))
-        logits = class_logits(model, part.windows, store=part.store, progress=progress)  # [W, 2]
+        logits = class_logits(model, part.windows, task=self._task, store=part.store, progress=progress)  # [W, 2]
         return answerability(softmax(logits)[:, IMPOSSIBLE], part.windows.example, self._how)
 
-    def _scores(self, impossible: Doubles, part: Part) -> dict[str, float]:
+    def _scores(self, impossible: Doubles, part: Part[Example]) -> dict[str, float]:
         return score_answerability(impossible, np.array([not example.answers for example in part.examples]))
+
+
+class SentenceJudge:
+    """Of classes: accuracy and macro-F1. Of scores: the correlations of Pearson and Spearman."""
+
+    def __init__(self, name: str, task: TaskOptions) -> None:
+        self._name = name
+        self._labels = task.data.labels
+        self._map = task.head.map if isinstance(task.head, CosineHeadOptions) else "none"
+        self._raw = isinstance(task.head, CosineHeadOptions) and task.head.paper_sigmoid
+
+    def evaluate(self, model: Model, part: Part[Sentence]) -> Evaluation:
+        outputs, gold = self._outputs(model, part, Silent()), labels_of(part)
+        if self._labels.are_scores:
+            r = pearson(said_scores(outputs, self._map), gold)
+            return Evaluation(100 * r, {"pearson": r})
+        found = accuracy(said_classes(outputs, self._threshold(outputs, gold)), gold)
+        return Evaluation(100 * found, {"accuracy": found})
+
+    def settle(self, model: Model, part: Part[Sentence]) -> dict[str, Any]:
+        """Of pairs that are alike or not, from which logit on they are."""
+        if self._labels.are_scores:
+            return {}
+        if not part.examples:
+            return {"threshold": 0.0}
+        return {"threshold": self._threshold(self._outputs(model, part, Silent()), labels_of(part))}
+
+    def score(self, run: Run, model: Model, part: Part[Sentence], settled: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        outputs, gold = self._outputs(model, part, progress), labels_of(part)
+        if self._labels.are_scores:
+            low, high = self._labels.low, self._labels.high
+            said = said_scores(outputs, self._map)
+            values = [low + float(share) * (high - low) for share in said]
+            write_json(run.predictions, {s.id: value for s, value in zip(part.examples, values, strict=True)})
+            return correlations(outputs, said, gold)
+        classes = self._labels.classes
+        chosen = said_classes(outputs, settled["threshold"])
+        write_json(run.predictions, {s.id: classes[int(c)] for s, c in zip(part.examples, chosen, strict=True)})
+        at_zero = {} if "cosine" not in outputs else {"accuracy_at_0": accuracy(said_classes(outputs, 0.0), gold)}
+        return {
+            "accuracy": accuracy(chosen, gold),
+            "macro_f1": macro_f1(chosen, gold, len(classes)),
+            **at_zero,
+            "said": distribution(chosen, classes),
+            "gold": distribution(gold, classes),
+        }
+
+    def _outputs(self, model: Model, part: Part[Sentence], progress: Progress) -> dict[str, Floats]:
+        progress.start("judging", len(part.windows))
+        return item_outputs(model, part.windows, task=self._name, store=part.store, progress=progress)
+
+    def _threshold(self, outputs: dict[str, Floats], gold: Doubles) -> float:
+        return 0.0 if self._raw or "cosine" not in outputs else best_threshold(outputs["logits"], gold)
+
+
+def labels_of(part: Part[Sentence]) -> Doubles:
+    return np.asarray(part.windows.labels, np.float64)
+
+
+def correlations(outputs: dict[str, Floats], said: Doubles, gold: Doubles) -> dict[str, Any]:
+    """Pearson and Spearman; of cosines also what the paper's static maps would make of them."""
+    scores: dict[str, Any] = {"pearson": pearson(said, gold), "spearman": spearman(said, gold)}
+    if "cosine" in outputs:
+        scores["pearson_of_maps"] = {name: pearson(said_scores(outputs, name), gold) for name in ("bins", "cut")}
+    return scores
 
 
 def softmax(logits: Floats) -> Floats:

@@ -6,6 +6,7 @@ Top-level ``data``, ``mixer``, ``head`` and ``objective`` tables are sugar for t
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -16,30 +17,58 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from lamina.answers.decode import AnswerOptions
 from lamina.cache.options import CacheOptions
+from lamina.data.labels import Labels
+from lamina.data.sentences import ColumnOptions
 from lamina.data.windows import WindowOptions
 from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
 from lamina.errors import LaminaError
 from lamina.heads import OBJECTIVES, HeadOptions, SpanHeadOptions
 from lamina.mixers import LastLayerOptions, MixerOptions
-from lamina.objectives import ObjectiveOptions, SpanLossOptions
+from lamina.objectives import ObjectiveOptions, SpanLossOptions, TermsOptions
 from lamina.training.options import TrainOptions
 
 MAIN = "tasks.main."  # what the sugar leaves out
+RESERVED = ("mean", "overall")  # what scores of several tasks are named
 
 
 class DataOptions(BaseModel):
-    """Where the texts come from. `holdout` is the share of questions kept, by article, to choose checkpoint and threshold."""
+    """Where the texts come from. `holdout` is the share of questions kept, by article, to choose checkpoint and threshold;
+    of sentences, those that share a text are kept together."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     train: str
     dev: str | None = None
     holdout: float = Field(default=0.05, ge=0, lt=1)
     duplicate_ids: Literal["error", "rename"] = "error"
-    questions: int | None = Field(default=None, ge=1)  # train on so many, drawn by train.seed
+    questions: int | None = Field(default=None, ge=1)  # train on so many (questions or sentences), drawn by train.seed
     dev_questions: int | None = Field(default=None, ge=1)  # score the first so many: the same ones for every seed
     fraction: float = Field(default=1.0, gt=0, le=1)  # of what is left to train on; a smaller part lies within a larger one
+    # Of sentences only:
+    columns: ColumnOptions = ColumnOptions()  # which columns of the file hold what
+    classes: tuple[str, ...] | None = None  # the labels, in order; found in the training file if not given
+    scores: tuple[float, float] | None = None  # or: labels are numbers from the first to the second
+    skip_broken: bool = False  # leave out broken rows, with a warning
+    dev_every: int | None = Field(default=None, ge=2)  # every so many rows of the training file, from the first, are the dev set
+    per_class: int | None = Field(default=None, ge=1)  # train on at most so many of each class
+
+    @model_validator(mode="after")
+    def _fits(self) -> DataOptions:
+        if self.dev is not None and self.dev_every is not None:
+            raise ValueError("dev and dev_every are two ways to name the dev set: give one of them")
+        if self.classes is not None and self.scores is not None:
+            raise ValueError("classes and scores are two kinds of labels: give one of them")
+        if self.classes is not None and len(set(self.classes)) != max(2, len(self.classes)):
+            raise ValueError("classes must be two or more different labels")
+        if self.scores is not None and self.scores[0] >= self.scores[1]:
+            raise ValueError("scores are the lowest and the highest score, such as [0, 5]")
+        return self
+
+    @property
+    def labels(self) -> Labels:
+        low, high = self.scores or (0.0, 1.0)
+        return Labels(self.classes or (), low, high)
 
 
 class TaskOptions(BaseModel):
@@ -49,6 +78,8 @@ class TaskOptions(BaseModel):
     mixer: MixerOptions = LastLayerOptions()
     head: HeadOptions = SpanHeadOptions()
     objective: ObjectiveOptions = SpanLossOptions()
+    terms: TermsOptions = TermsOptions()  # what is added to the objective
+    weight: float = Field(default=1.0, gt=0)  # of this task's loss beside the others'
 
     @model_validator(mode="before")
     @classmethod
@@ -60,6 +91,21 @@ class TaskOptions(BaseModel):
             if usual and isinstance(objective, dict):
                 return values | {"objective": {"type": usual} | objective}
         return values
+
+    @property
+    def of_sentences(self) -> bool:
+        return self.head.reads == "sentences"
+
+    @model_validator(mode="after")
+    def _data_fits(self) -> TaskOptions:
+        fields = ("columns", "classes", "scores", "skip_broken", "dev_every", "per_class")
+        if not self.of_sentences and (odd := [name for name in fields if name in self.data.model_fields_set and self._set(name)]):
+            raise ValueError(f"data.{odd[0]} is for sentences, but head.type {self.head.type!r} answers questions")
+        return self
+
+    def _set(self, name: str) -> bool:
+        """A field of `data` that is not as it would be anyway: a run's recipe names all."""
+        return bool(getattr(self.data, name) != DataOptions.model_fields[name].default)
 
     @model_validator(mode="after")
     def _objective_fits(self) -> TaskOptions:
@@ -83,7 +129,26 @@ class Recipe(BaseModel):
 
     @property
     def main(self) -> TaskOptions:
-        return self.tasks["main"]
+        """The only task."""
+        (task,) = self.tasks.values()
+        return task
+
+    @model_validator(mode="after")
+    def _tasks_fit(self) -> Recipe:
+        if not self.tasks:
+            raise ValueError("there is no task to train")
+        for name in self.tasks:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name in RESERVED:
+                raise ValueError(f"tasks.{name}: a task's name is letters, digits, - and _, and none of {', '.join(RESERVED)}")
+        if self.train.choose not in ("mean", *self.tasks):
+            raise ValueError(f"train.choose = {self.train.choose!r} is no task: choose mean or {', '.join(self.tasks)}")
+        if self.train.gradients == "pcgrad" and (self.train.sampling != "combined" or len(self.tasks) < 2):
+            raise ValueError(
+                'train.gradients = "pcgrad" is for steps that hold several tasks: set train.sampling = "combined"'
+                if len(self.tasks) > 1
+                else 'train.gradients = "pcgrad" is for recipes of several tasks'
+            )
+        return self
 
 
 # The tables whose `type` chooses the other fields, with the options of each type.
@@ -120,8 +185,6 @@ def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: 
         recipe = Recipe.model_validate(values)
     except ValidationError as error:
         raise LaminaError(f"{name}: {_first_problem(error)}") from None
-    if list(recipe.tasks) != ["main"]:
-        raise LaminaError(f'{name}: tasks are {", ".join(recipe.tasks)}; this version trains the one task "main"')
     return recipe
 
 
@@ -131,7 +194,9 @@ def _apply(values: dict[str, Any], setting: str) -> None:
         raise LaminaError(f"--set {setting}: write it as --set table.field=value, for example --set train.epochs=1")
     parts = path.strip().split(".")
     if "tasks" in values and parts[0] in TaskOptions.model_fields:
-        parts = ["tasks", "main", *parts]
+        for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # of every task
+            _apply(values, f"tasks.{task}.{setting}")
+        return
     *tables, field = parts
     for table in tables:
         values = values.setdefault(table, {})
@@ -147,19 +212,33 @@ def _first_problem(error: ValidationError) -> str:
     """One line: where, what, and what may have been meant. A field that does not exist may be why another is missing."""
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    place = ".".join(map(str, problem["loc"])).removeprefix(MAIN)
-    name = _shown(place)
+    task, place = _task_of(".".join(map(str, problem["loc"])))
+    table = _shown(place)
+    name = task + table
     if problem["type"] == "extra_forbidden":
         return f"{name}: no such field; {_hint(place)}"
     if problem["type"] == "missing":
         return f"{name}: is missing"
     if problem["type"] == "union_tag_not_found":
-        return f"{name}.type: is missing; there are {', '.join(TYPES[name])}"
+        return f"{name}.type: is missing; there are {', '.join(TYPES[table])}"
     if problem["type"] == "union_tag_invalid":
-        return f"{name}.type: there is no {problem['ctx']['tag']!r}; there are {', '.join(TYPES[name])}"
+        return f"{name}.type: there is no {problem['ctx']['tag']!r}; there are {', '.join(TYPES[table])}"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem.get("input")
-    return f"{name}: {message}" + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
+    said = f"{name}: {message}" if name else message
+    return said + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
+
+
+def _task_of(place: str) -> tuple[str, str]:
+    """What names the task in a place, and the rest; the sugar leaves out "main".
+
+    >>> _task_of("tasks.main.head.span"), _task_of("tasks.mood.head.span"), _task_of("train.lr")
+    (('', 'head.span'), ('tasks.mood.', 'head.span'), ('', 'train.lr'))
+    """
+    match = re.match(r"(tasks\.[^.]+\.)(.*)", place)
+    if match is None:
+        return "", place
+    return "" if match[1] == MAIN else match[1], match[2]
 
 
 def _hint(place: str) -> str:

@@ -25,6 +25,8 @@ class Run:
     ``scores.json``         scores on the dev set at threshold 0, the tuned and the best
     ``predictions.json``, ``null_odds.json``, ``nbest.json``, ``outputs.safetensors``  what the dev set's scores were made from
     ``windows.safetensors`` which tokens the outputs are of: with them the dev set is decoded again without a model
+    ``tasks/NAME/``         of several tasks: predictions.json and the like of each; scores.json is of all
+    ``curves.png``          with train.curves: scores of the training part and the dev set after each epoch
     ``checkpoints/0.3``     with train.checkpoints: the model after 0.3 epochs, a run of its own
     ``checkpoint.pt``       only while training: everything that `--resume` needs
     """
@@ -43,7 +45,12 @@ class Run:
         self.nbest = path / "nbest.json"
         self.outputs = path / "outputs.safetensors"
         self.windows = path / "windows.safetensors"
+        self.curves = path / "curves.png"
         self.checkpoint = path / "checkpoint.pt"
+
+    def task(self, name: str) -> Run:
+        """Where the dev set of a task is written of; of the only task, here."""
+        return self if name == "main" else Run(self.path / "tasks" / name)
 
     @property
     def exists(self) -> bool:

@@ -6,41 +6,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lamina.cache.extract import fingerprint, store_of, stored_starts
-from lamina.cache.part import Part
 from lamina.cache.store import Contents, StoreError
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
+from lamina.material import AnyPart
 from lamina.model import Model
 from lamina.progress import Progress
 from lamina.recipe import Recipe
 
 
-def store_parts(recipe: Recipe, model: Model, parts: Sequence[Part], progress: Progress) -> list[Part]:
-    """The parts with the stored states of the model's frozen layers; without them where they cannot be stored."""
+def store_parts(recipe: Recipe, model: Model, parts: Sequence[tuple[str, AnyPart]], progress: Progress) -> list[AnyPart]:
+    """The parts, each of a task, with the stored states of the model's frozen layers; without them where they cannot be
+    stored."""
     if (reason := not_storable(recipe, model)) is not None:
         if recipe.cache.use == "always":
             raise LaminaError(f'cache.use = "always", but {reason}')
         if recipe.cache.use == "auto" and recipe.tune.layers != "all":
             progress.say(f"frozen layers run in every epoch: {reason}")
-        return list(parts)
-    size = sum(stored_bytes(recipe, model, part.windows) for part in parts)
+        return [part for _, part in parts]
+    size = sum(stored_bytes(recipe, model, part.windows, task) for task, part in parts)
     if size > recipe.cache.max_gb * 1e9:
         progress.say(
             f"the states of the frozen layers take {size / 1e9:.1f} GB, more than cache.max_gb = {recipe.cache.max_gb:g}: "
             "training with the live encoder"
         )
-        return list(parts)
-    weights = fingerprint(model.encoder, max(model.stored_layers()))
+        return [part for _, part in parts]
+    weights = {task: fingerprint(model.encoder, max(model.stored_layers(task))) for task in dict(parts)}
     try:
         return [
-            replace(part, store=store_of(model.encoder, part.windows, contents(recipe, model, part.windows, weights), progress))
-            if part.examples
-            else part
-            for part in parts
+            replace(part, store=store_of(model.encoder, part.windows, found, progress)) if part.examples else part
+            for task, part in parts
+            for found in [contents(recipe, model, part.windows, weights[task], task)]
         ]
     except StoreError as error:
         progress.say(f"the states of the frozen layers cannot be stored: {error}: training with the live encoder")
-        return list(parts)
+        return [part for _, part in parts]
 
 
 def not_storable(recipe: Recipe, model: Model) -> str | None:
@@ -61,21 +61,21 @@ def not_storable(recipe: Recipe, model: Model) -> str | None:
     return "layer 1 trains or holds adapters, and the embeddings alone are no work to be saved"
 
 
-def stored_bytes(recipe: Recipe, model: Model, windows: Windows) -> int:
+def stored_bytes(recipe: Recipe, model: Model, windows: Windows, task: str = "main") -> int:
     """What the store of these windows takes; the model may be without weights."""
-    found = contents(recipe, model, windows, "")
+    found = contents(recipe, model, windows, "", task)
     return found.bytes(int(stored_starts(windows, found)[-1]))
 
 
-def contents(recipe: Recipe, model: Model, windows: Windows, weights: str) -> Contents:
+def contents(recipe: Recipe, model: Model, windows: Windows, weights: str, task: str = "main") -> Contents:
     whole = model.encoder.cut == model.encoder.config.layers  # above a cut in the middle all tokens are needed
     return Contents(
         weights=weights,
         windows=windows.fingerprint,
-        layers=model.stored_layers(),
+        layers=model.stored_layers(task),
         hidden=model.encoder.config.hidden,
-        positions="cls" if whole and model.head_positions() == "cls" else "tokens",
+        positions="cls" if whole and model.head_positions(task) == "cls" else "tokens",
         dtype=recipe.cache.dtype,
         model=recipe.encoder.model,
-        data=recipe.main.data.train,
+        data=recipe.tasks[task].data.train,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from lamina.errors import LaminaError
 from lamina.files import replacing
+from lamina.objectives import Remembers
 
 Weights = dict[str, Tensor]
 
@@ -61,22 +63,33 @@ def load_weights(model: nn.Module, weights: Weights) -> None:
             target.copy_(weights[name])
 
 
-def save_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
+def save_checkpoint(
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: State,
+    memories: Sequence[Remembers] = (),
+) -> None:
     content = {
         "weights": trained_weights(model),
         "optimizer": optimizer.state_dict(),
+        "memories": [term.state_dict() for term in memories],
         "state": {**vars(state), "costs": vars(state.costs)},
     }
     with replacing(path) as draft, draft.open("wb") as file:  # a full disk is an OSError only through a file of our own
         torch.save(content, file)
 
 
-def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, memories: Sequence[Remembers] = ()
+) -> State:
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise LaminaError(f"{path}: the checkpoint cannot be read ({error}): delete it to train from the start") from error
     load_weights(model, content["weights"])
     optimizer.load_state_dict(content["optimizer"])
+    for term, memory in zip(memories, content["memories"], strict=True):
+        term.load_state_dict(memory)
     state: dict[str, Any] = content["state"]
     return State(**{**state, "costs": Costs(**state["costs"])})

@@ -12,18 +12,31 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
 from lamina.model import Model
-from lamina.objectives import Term
+from lamina.heads import Outputs
+from lamina.objectives import Remembers, Term
 from lamina.progress import Progress
 from lamina.training.checkpoint import State, copy_weights, load_weights
+from lamina.training.gradients import Surgery
 from lamina.training.options import TrainOptions
 from lamina.training.schedules import share_of_peak
 
-Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name
+Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name, task by task
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a task is trained by: the sum of its terms, times its weight beside the other tasks'."""
+
+    terms: Sequence[Term]
+    weight: float = 1.0
+
+    def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
+        return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,7 @@ class Evaluation:
 
 def fit(
     model: Model,
-    terms: dict[str, Sequence[Term]],  # of each task
+    losses: Mapping[str, Loss],  # of each task
     steps: Sequence[tuple[int, Callable[[], Step]]],  # the epoch and the batches of each step
     *,
     evaluate: Callable[[Model], Evaluation],
@@ -47,12 +60,15 @@ def fit(
     state: State,
     record: Callable[[dict[str, object]], object],
     save: Callable[[State], None],
-    keep: Mapping[int, Callable[[], None]] = MappingProxyType({}),  # what to do after so many steps
+    after: Mapping[int, Callable[[], None]] = MappingProxyType({}),  # what else to do after so many steps
+    watch: Callable[[float, float], bool] | None = None,  # share of the training done, score: True stops it
     progress: Progress,
 ) -> State:
     """Trains from ``state.step`` to the end of `steps` and leaves the chosen weights in the model."""
     device = next(model.parameters()).device
     trainable = [p for p in model.parameters() if p.requires_grad]
+    surgery = Surgery(trainable) if options.gradients == "pcgrad" else None
+    remembering = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
     epochs = _epochs([epoch for epoch, _ in steps])
     saved_at = time.monotonic()
     progress.start("training", len(steps), state.step)
@@ -62,29 +78,35 @@ def fit(
             epoch, make_step = steps[state.step]
             step = make_step()
             state.costs.read_seconds += time.monotonic() - began
-            totals = _totals(terms, step)
+            totals = _totals(losses, step)
 
             model.train()
-            loss = 0.0
+            of_task = dict.fromkeys(totals, 0.0)
             for number, (task, batch) in enumerate(step):
                 torch.manual_seed(_seed(options.seed, epoch, state.step, number))
                 moved = batch.to(device)
                 with _autocast(device, precision):
                     outputs = model(moved, task)
-                parts = [term(model, moved, outputs, totals[task]) for term in terms[task]]
-                share = torch.stack(parts).sum()
-                _check_finite("loss", share.item(), state.step, [batch])
+                share = losses[task](model, moved, outputs, totals[task])
+                _check_finite("loss", share.item(), state.step, [(task, batch)])
                 share.backward()  # type: ignore[no-untyped-call]
-                loss += share.item()
+                of_task[task] += share.item()
                 state.costs.tokens += int(batch.mask.sum())
                 state.costs.padded_tokens += batch.mask.numel()
+                if surgery is not None and (number + 1 == len(step) or step[number + 1][0] != task):
+                    surgery.take()
+            if surgery is not None:
+                surgery.put_back(_seed(options.seed, epoch, state.step))
+            loss = sum(of_task.values())
             norm = nn.utils.clip_grad_norm_(trainable, options.clip)
-            _check_finite("norm of the gradient", norm.item(), state.step, [batch for _, batch in step])
+            _check_finite("norm of the gradient", norm.item(), state.step, step)
             rate = share_of_peak(options, (state.step + 0.5) / len(steps), epochs)
             for group in optimizer.param_groups:
                 group["lr"] = rate * group.get("peak", options.lr)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+            for term in remembering:
+                term.after_step(model)
 
             state.step += 1
             state.costs.train_seconds += time.monotonic() - began
@@ -95,13 +117,14 @@ def fit(
                 "lr": rate * options.lr,
                 "norm": norm.item(),
             }
-            record(entry)
+            record(entry | {"losses": of_task} if len(losses) > 1 else entry)
             progress.advance(1, f"loss {loss:.3f}, {state.costs.tokens / state.costs.train_seconds:.0f} tokens/s")
 
             if state.step in evaluate_at:
-                _evaluate(model, evaluate, options, state, record, progress)
-            if state.step in keep:
-                keep[state.step]()
+                score = _evaluate(model, evaluate, options, state, record, progress)
+                state.stopped |= watch is not None and watch(state.step / len(steps), score)
+            if state.step in after:
+                after[state.step]()
             due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
             if due or interrupted() or state.step == len(steps) or state.stopped:
                 save(state)
@@ -121,7 +144,7 @@ def _evaluate(
     state: State,
     record: Callable[[dict[str, object]], object],
     progress: Progress,
-) -> None:
+) -> float:
     began = time.monotonic()
     model.eval()
     evaluation = evaluate(model)
@@ -136,6 +159,7 @@ def _evaluate(
     record({"step": state.step, "evaluation": evaluation.metrics})
     scores = ", ".join(f"{name} {value:.2f}" for name, value in evaluation.metrics.items())
     progress.say(f"step {state.step}: {scores}")
+    return evaluation.score
 
 
 def _epochs(of_steps: Sequence[int]) -> float:
@@ -150,11 +174,11 @@ def _epochs(of_steps: Sequence[int]) -> float:
     return len(whole) + min(1.0, last * len(whole) / sum(whole)) if whole else 1.0
 
 
-def _totals(terms: dict[str, Sequence[Term]], step: Step) -> dict[str, dict[str, float]]:
+def _totals(losses: Mapping[str, Loss], step: Step) -> dict[str, dict[str, float]]:
     """The denominators of the whole step, so that micro-batches add up to its mean."""
     totals: dict[str, dict[str, float]] = {task: {} for task, _ in step}
     for task, batch in step:
-        for term in terms[task]:
+        for term in losses[task].terms:
             for name, count in term.counts(batch).items():
                 totals[task][name] = totals[task].get(name, 0.0) + count
     return totals
@@ -169,11 +193,13 @@ def _autocast(device: torch.device, precision: torch.dtype) -> AbstractContextMa
     return nullcontext() if precision == torch.float32 else torch.autocast(device.type, precision)
 
 
-def _check_finite(name: str, value: float, step: int, batches: Sequence[Batch]) -> None:
+def _check_finite(name: str, value: float, number: int, step: Sequence[tuple[str, Batch]]) -> None:
     if not np.isfinite(value):
-        windows = ", ".join(str(window) for batch in batches for window in batch.windows)
+        windows = "; ".join(
+            ("" if task == "main" else f"{task} ") + ", ".join(map(str, batch.windows)) for task, batch in step
+        )
         raise LaminaError(
-            f"the {name} is {value} at step {step + 1}, in windows {windows}: lower train.lr or look at these windows' texts"
+            f"the {name} is {value} at step {number + 1}, in windows {windows}: lower train.lr or look at these windows' texts"
         )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,17 +12,22 @@ import numpy.typing as npt
 from lamina.data.batches import pack
 
 Longs = npt.NDArray[np.int64]
-Plan = Sequence[tuple[int, Longs]]  # the epoch and the windows of every step
+Turn = tuple[tuple[str, Longs], ...]  # the tasks of a step, each with its items: windows, or pairs of them
+Plan = Sequence[tuple[int, Turn]]  # the epoch and the tasks of every step
+Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "combined"]
 
 POOL = 1024  # windows that are sorted by length together: enough for hardly any padding, few enough to stay random
+ANNEALING = 0.8  # by how much the power of a task's size falls from the first epoch to the last (Stickland and Murray 2019)
 
 
-def plan_epoch(seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: int | None = None) -> list[Longs]:
+def plan_epoch(
+    seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: int | None = None, task: int = 0
+) -> list[Longs]:
     """The steps of one epoch, each an array of window numbers of about equal length.
 
     A step holds as many windows as `tokens` allows when padded, or exactly `windows` (the last of a pool may hold fewer).
     """
-    random = np.random.default_rng([seed, epoch])
+    random = np.random.default_rng([seed, epoch, task] if task else [seed, epoch])
     order = random.permutation(len(lengths))
     budget = tokens if windows is None else int(lengths.max()) * windows
     steps = []
@@ -32,22 +39,82 @@ def plan_epoch(seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: i
 
 
 def plan_steps(
-    seed: int, epochs: float, lengths: Longs, *, tokens: int, windows: int | None = None
-) -> Iterator[tuple[int, Longs]]:
-    """(epoch, windows) of every step. A fraction of an epoch is a prefix of it."""
+    seed: int,
+    epochs: float,
+    lengths: Mapping[str, Longs],  # of each task's items
+    *,
+    tokens: int,
+    windows: int | None = None,
+    sampling: Sampling = "round_robin",
+) -> Iterator[tuple[int, Turn]]:
+    """(epoch, tasks and items) of every step. A fraction of an epoch is a prefix of it.
+
+    An epoch has as many steps as the tasks have together, so that every sampling does the same work:
+
+    ``proportional``  each task has its own steps, in random order, so that every item is seen once
+    ``round_robin``   the tasks take turns
+    ``square_root``   a task has steps in proportion to the root of what it has of its own
+    ``annealed``      from proportional in the first epoch nearly to equal parts in the last
+    ``combined``      a step holds a batch of every task; an epoch has fewer of these
+
+    A task that has more turns than steps begins anew, in another order; one that has fewer goes on in the next epoch.
+    """
+    names = list(lengths)
+    streams = [_endless(seed, number, lengths[name], tokens, windows) for number, name in enumerate(names)]
+    sizes = [len(plan_epoch(seed, 0, lengths[n], tokens=tokens, windows=windows, task=i)) for i, n in enumerate(names)]
     for epoch in range(int(np.ceil(epochs))):
-        steps = plan_epoch(seed, epoch, lengths, tokens=tokens, windows=windows)
-        count = round(min(1.0, epochs - epoch) * len(steps))
-        yield from ((epoch, step) for step in steps[: max(1, count)])
+        if len(names) == 1 or sampling == "proportional":
+            steps = [
+                ((name, rows),)
+                for number, name in enumerate(names)
+                for rows in plan_epoch(seed, epoch, lengths[name], tokens=tokens, windows=windows, task=number)
+            ]
+            order = np.random.default_rng([seed, epoch, *b"turns"]).permutation(len(steps)) if len(names) > 1 else range(len(steps))
+            turns = [steps[i] for i in order]
+        else:
+            shares = _tasks_of_steps(sampling, sizes, epoch, epochs, seed)
+            turns = [tuple((names[task], next(streams[task])) for task in step) for step in shares]
+        count = round(min(1.0, epochs - epoch) * len(turns))
+        yield from ((epoch, turn) for turn in turns[: max(1, count)])
 
 
-def evaluation_points(plan: Plan, windows: int, every: float) -> set[int]:
-    """After how many steps to evaluate: about every `every` epochs of `windows` windows, and at the end.
+def _endless(seed: int, task: int, lengths: Longs, tokens: int, windows: int | None) -> Iterator[Longs]:
+    for epoch in itertools.count():
+        yield from plan_epoch(seed, epoch, lengths, tokens=tokens, windows=windows, task=task)
 
-    >>> steps = [(0, np.arange(10))] * 10
-    >>> sorted(evaluation_points(steps, windows=100, every=0.25))
+
+def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs: float, seed: int) -> list[tuple[int, ...]]:
+    """Which tasks make up each step of an epoch."""
+    total, tasks = sum(sizes), len(sizes)
+    if sampling == "combined":
+        return [tuple(range(tasks))] * -(-total // tasks)
+    if sampling == "round_robin":
+        return [(step % tasks,) for step in range(total)]
+    last = max(1, int(np.ceil(epochs)) - 1)
+    power = 0.5 if sampling == "square_root" else 1 - ANNEALING * epoch / last
+    turns = np.repeat(np.arange(tasks), parts(np.array(sizes, np.float64) ** power, total))
+    return [(int(task),) for task in np.random.default_rng([seed, epoch, *b"turns"]).permutation(turns)]
+
+
+def parts(weights: npt.NDArray[np.float64], total: int) -> Longs:
+    """`total` in whole parts as near to the weights as can be.
+
+    >>> parts(np.array([1.0, 1.0, 4.0]), 10).tolist()
+    [2, 2, 6]
+    """
+    exact = weights / weights.sum() * total
+    whole: Longs = np.floor(exact).astype(np.int64)
+    whole[np.argsort(-(exact - whole), kind="stable")[: total - int(whole.sum())]] += 1
+    return whole
+
+
+def evaluation_points(plan: Plan, items: int, every: float) -> set[int]:
+    """After how many steps to evaluate: about every `every` epochs of `items` items, and at the end.
+
+    >>> steps = [(0, (("main", np.arange(10)),))] * 10
+    >>> sorted(evaluation_points(steps, items=100, every=0.25))
     [3, 5, 8, 10]
     """
-    seen = np.cumsum([len(rows) for _, rows in plan])
-    marks = np.arange(1, int(seen[-1] / (every * windows)) + 1) * every * windows
+    seen = np.cumsum([sum(len(rows) for _, rows in turn) for _, turn in plan])
+    marks = np.arange(1, int(seen[-1] / (every * items)) + 1) * every * items
     return {int(point) + 1 for point in np.searchsorted(seen, marks)} - {len(plan) + 1} | {len(plan)}

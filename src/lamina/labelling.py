@@ -1,0 +1,62 @@
+"""What a head of sentences said -> classes and scores. Needs no model: `outputs` are the arrays of `item_outputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.scoring.sentence import StaticMap, static_map
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
+
+Said = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item
+
+
+def class_chances(said: Said, threshold: float = 0.0) -> Doubles:
+    """[I, C] the probability of every class. Of a pair, that it is alike (class 1) from the logit `threshold` on."""
+    if "cosine" in said:
+        alike = 1 / (1 + np.exp(-(said["logits"].astype(np.float64) - threshold)))
+        return np.stack([1 - alike, alike], 1)
+    logits = said["logits"].astype(np.float64)
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return cast(Doubles, powers / powers.sum(1, keepdims=True))
+
+
+def said_classes(said: Said, threshold: float = 0.0) -> Longs:
+    """[I] the most probable class."""
+    if "cosine" in said:
+        return (said["logits"] > threshold).astype(np.int64)
+    return said["logits"].argmax(1)
+
+
+def said_scores(said: Said, how: StaticMap = "none") -> Doubles:
+    """[I] scores as shares of the way from the lowest to the highest; of a pair, its cosine, mapped as the recipe says."""
+    if "cosine" in said:
+        return static_map(said["cosine"].astype(np.float64), how)
+    return said["scores"].astype(np.float64)
+
+
+def best_threshold(logits: Floats, gold: Doubles) -> float:
+    """The threshold of "alike" with the best accuracy; of those that are not clearly worse (by one standard error) the one
+    nearest to 0.
+
+    >>> float(best_threshold(np.array([-3, -2, -1, 4], np.float32), np.array([0.0, 0, 1, 1])))
+    0.0
+    """
+    order = np.argsort(logits, kind="stable")
+    values, alike = logits[order].astype(np.float64), gold[order] == 1
+    right = np.concatenate([[alike.sum()], alike.sum() + np.cumsum(np.where(alike, -1, 1))]) / len(gold)  # [I + 1]
+    between = (values[1:] + values[:-1]) / 2
+    cuts = np.concatenate([[values[0] - 1], between, [values[-1] + 1]])
+    possible = np.concatenate([[True], values[1:] > values[:-1], [True]])  # equal values cannot be parted
+    best = right[possible].max()
+    tolerance = np.sqrt(best * (1 - best) / len(gold))
+    if right[np.searchsorted(values, 0.0, side="right")] >= best - tolerance:
+        return 0.0
+    good = possible & (right >= best - tolerance)
+    return float(cuts[good][np.abs(cuts[good]).argmin()])

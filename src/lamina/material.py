@@ -1,0 +1,117 @@
+"""Recipe -> what a run is made from: the encoder's files, and for each task the parts to train on, to choose by and to score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from lamina.assemble import load_tokenizer
+from lamina.cache.part import Part
+from lamina.data.examples import Example, Sentence
+from lamina.data.labels import labels_in
+from lamina.data.sentence_windows import make_sentence_windows
+from lamina.data.sources import load_examples, load_sentences
+from lamina.data.splits import every, hold_out, hold_out_sentences, per_class, sample
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import Windows, make_windows
+from lamina.encoder import load as encoders
+from lamina.progress import Progress
+from lamina.recipe import DataOptions, Recipe, TaskOptions
+
+AnyPart = Part[Any]  # of questions or of sentences
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a run is made from, for each task."""
+
+    source: encoders.Source
+    tokenizer: Tokenizer
+    training: Mapping[str, AnyPart]
+    holdout: Mapping[str, AnyPart]
+    dev: Mapping[str, AnyPart]
+
+    def with_stores(self, training: Mapping[str, AnyPart], holdout: Mapping[str, AnyPart]) -> Material:
+        return replace(self, training=training, holdout=holdout)
+
+
+def prepare(recipe: Recipe, progress: Progress) -> Material:
+    """Everything is read before training: a mistake in a dev set should not wait for its end."""
+    source = encoders.find(recipe.encoder)
+    tokenizer = load_tokenizer(source)
+    training, holdout, dev = dict[str, AnyPart](), dict[str, AnyPart](), dict[str, AnyPart]()
+    for name, task in recipe.tasks.items():
+        progress.say(f"reading {task.data.train}")
+        learned, held_out = split(task, recipe.train.seed)
+        training[name], holdout[name], dev[name] = (
+            Part(examples, cut(recipe, task, examples, tokenizer)) for examples in (learned, held_out, dev_of(task))
+        )
+        counted = f"{len(learned)} sentences" if task.of_sentences else f"{len(learned)} questions"
+        windows = f"{len(training[name].windows)} windows"
+        how = "" if task.of_sentences else " by article"
+        which = f"{name}: " if len(recipe.tasks) > 1 else ""
+        progress.say(f"{which}{counted} in {windows} to train on, {len(held_out)} held out{how}")
+    return Material(source, tokenizer, training, holdout, dev)
+
+
+def resolved(recipe: Recipe) -> Recipe:
+    """The recipe with the labels of every task of sentences, as found in its training file where the recipe is silent."""
+    tasks = {
+        name: task.model_copy(update={"data": _with_labels(task.data)}) if task.of_sentences else task
+        for name, task in recipe.tasks.items()
+    }
+    return recipe.model_copy(update={"tasks": tasks})
+
+
+def _with_labels(data: DataOptions) -> DataOptions:
+    if data.classes is not None or data.scores is not None:
+        return data
+    found = labels_in(cast(str, sentence.label) for sentence in _sentences(data, data.train))
+    if found.are_scores:
+        return data.model_copy(update={"scores": (found.low, found.high)})
+    return DataOptions.model_validate(data.model_dump() | {"classes": found.classes})
+
+
+def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
+    """(to train on, held out). The fraction is taken of the former alone, so that fractions share their held-out part."""
+    data = task.data
+    if task.of_sentences:
+        sentences = _sentences(data, data.train)
+        if data.dev_every is not None:
+            sentences, _ = every(sentences, data.dev_every)
+        sentences = sample(sentences, data.questions, seed)
+        if data.per_class is not None:
+            sentences = per_class(sentences, data.per_class, seed)
+        kept, held_out = cast(tuple[list[Any], list[Any]], hold_out_sentences(sentences, data.holdout, seed))
+    else:
+        examples = sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
+        kept, held_out = hold_out(examples, data.holdout, seed)
+    return sample(kept, max(1, round(data.fraction * len(kept))), seed), held_out
+
+
+def dev_of(task: TaskOptions) -> Sequence[Any]:
+    """What the task is scored on; nothing where the recipe names nothing."""
+    data = task.data
+    if data.dev_every is not None:
+        return every(_sentences(data, data.train), data.dev_every)[1][: data.dev_questions]
+    if data.dev is None:
+        return []
+    found: Sequence[Any] = (
+        _sentences(data, data.dev) if task.of_sentences else load_examples(data.dev, duplicate_ids=data.duplicate_ids)
+    )
+    return found[: data.dev_questions]
+
+
+def cut(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], tokenizer: Tokenizer) -> Windows:
+    """The windows of a task's questions or sentences."""
+    if not task.of_sentences:
+        return make_windows(cast(Sequence[Example], examples), tokenizer, recipe.window)
+    sentences = cast(Sequence[Sentence], examples)
+    return make_sentence_windows(
+        sentences, tokenizer, task.data.labels, length=recipe.window.length, sides=cast(Any, task.head).sides
+    )
+
+
+def _sentences(data: DataOptions, name: str) -> list[Sentence]:
+    return load_sentences(name, data.columns, skip_broken=data.skip_broken)

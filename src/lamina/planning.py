@@ -1,0 +1,131 @@
+"""Recipe and parts -> the plan of a training: which items make up which step, and what happens after which of them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+import numpy as np
+import torch
+
+from lamina.data.batches import pack
+from lamina.data.windows import LOST, Longs
+from lamina.errors import LaminaError
+from lamina.heads.outputs import logits_of
+from lamina.material import AnyPart
+from lamina.model import Model
+from lamina.training.checkpoint import copy_weights, load_weights
+from lamina.training.loop import Step
+from lamina.training.options import TrainOptions
+from lamina.training.plan import Plan, Turn, plan_steps
+
+Parts = Mapping[str, AnyPart]  # of each task
+
+
+def make_plan(
+    options: TrainOptions, parts: Parts, model: Model, holdout: Parts, known_steps: int | None = None, *, spent: float = 0.0
+) -> Plan:
+    """The items of every step. A time budget, less the seconds `spent` of it, becomes a number of steps by a short probe,
+    unless it is known already."""
+    usable = usable_items(parts)
+    epochs = options.epochs
+    if options.minutes is not None:
+        epochs = float(known_steps) if known_steps else _epochs_in(60 * options.minutes - spent, options, parts, model, holdout)
+    return list(itertools.islice(_steps(options, parts, usable, epochs), known_steps))
+
+
+def usable_items(parts: Parts) -> dict[str, Longs]:
+    """The items of each task that can be trained on: not those whose answer no token covers."""
+    usable = {name: np.flatnonzero(part.windows.gold[:: part.windows.sides, 0] != LOST) for name, part in parts.items()}
+    for name, items in usable.items():
+        if not len(items):
+            which = "" if name == "main" else f"tasks.{name}: "
+            raise LaminaError(f"{which}nothing to train on: no question with an answer that the tokenizer can see")
+    return usable
+
+
+def _steps(options: TrainOptions, parts: Parts, usable: Mapping[str, Longs], epochs: float) -> Iterator[tuple[int, Turn]]:
+    lengths = {name: part.windows.item_lengths[usable[name]] for name, part in parts.items()}
+    steps = plan_steps(
+        options.seed,
+        epochs,
+        lengths,
+        tokens=options.batch_tokens,
+        windows=options.batch_windows,
+        sampling=options.sampling,
+    )
+    for epoch, turn in steps:
+        yield epoch, tuple((name, usable[name][items]) for name, items in turn)
+
+
+def items_of_an_epoch(options: TrainOptions, parts: Parts) -> int:
+    """How many items an epoch has; of one task, all of them, usable or not."""
+    if len(parts) == 1:
+        return sum(part.windows.items for part in parts.values())
+    return sum(len(items) for _, turn in _steps(options, parts, usable_items(parts), 1.0) for _, items in turn)
+
+
+def checkpoint_names(options: TrainOptions, parts: Parts, steps: int) -> dict[int, str]:
+    """After which steps a checkpoint is kept, and its name: the epochs, after which a shorter training would have ended."""
+    names: dict[int, str] = {}
+    usable = usable_items(parts)
+    for number in itertools.count(1) if options.checkpoints is not None else ():
+        epochs = round(number * cast(float, options.checkpoints), 6)
+        step = sum(1 for _ in _steps(options, parts, usable, epochs))
+        if step > steps:
+            break
+        names[step] = f"{epochs:g}"
+    return names
+
+
+def epoch_ends(plan: Plan) -> dict[int, int]:
+    """After how many steps each epoch has ended, with its number from 1; the last may be a part of one."""
+    return {
+        step: epoch + 1
+        for step, (epoch, _) in enumerate(plan, 1)
+        if step == len(plan) or plan[step][0] != epoch
+    }
+
+
+def make_step(parts: Parts, turn: Turn, memory_tokens: int) -> Step:
+    """The micro-batches of a step."""
+    return tuple(
+        (name, parts[name].batch(items[run]))
+        for name, items in turn
+        for run in pack(parts[name].windows.item_lengths[items], memory_tokens)
+    )
+
+
+def _epochs_in(seconds: float, options: TrainOptions, parts: Parts, model: Model, holdout: Parts) -> float:
+    """How many epochs fit into so many seconds, by timing a few steps of each task that leave no trace."""
+    before = copy_weights(model)  # a batch norm's statistics move in a forward pass
+    needed = 0.0  # of an epoch
+    for name, part in parts.items():
+        training = 1.05 * _seconds_per_token(options, name, part, model) * len(part.windows.ids)  # the optimiser takes the 5%
+        evaluating = training / 3 * len(holdout[name].windows.ids) / len(part.windows.ids) / options.evaluate_every
+        needed += training + evaluating
+    load_weights(model, before)
+    return max(1e-6, seconds / needed)
+
+
+def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: Model) -> float:
+    device = next(model.parameters()).device
+    lengths = part.windows.item_lengths
+    items = np.linspace(0, len(lengths) - 1, min(len(lengths), 48)).astype(np.int64)
+    items = items[np.argsort(lengths[items])]
+    runs = pack(lengths[items], min(options.batch_tokens, options.memory_tokens))
+
+    def probe() -> float:
+        began, tokens = time.monotonic(), 0
+        for run in runs:
+            batch = part.batch(items[run])
+            outputs = model.train()(batch.to(device), name)
+            torch.stack([value.sum() for value in logits_of(outputs)]).sum().backward()  # type: ignore[no-untyped-call]
+            model.zero_grad(set_to_none=True)
+            tokens += int(batch.mask.sum())
+        return (time.monotonic() - began) / tokens
+
+    probe()  # the first pass warms up
+    return probe()
