@@ -30,7 +30,7 @@ BLOCK = 1 << 19  # characters of a text that are tokenised at once
 AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once: the library needs hundreds of bytes a token
 KNOWN_SCRIPT = 1000  # entries: MiniLM has 488 of Chinese, which is some letters, and no other script but its own has more
 
-_BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])")))
+_BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])(?=[\s\S])")))
 
 
 @dataclass(frozen=True, slots=True)
