@@ -284,7 +284,7 @@ def test_an_unreachable_hub_is_one_clear_line(cache: Path, monkeypatch: pytest.M
     ("name", "said"),
     [
         ("hub:owls", "write hub:owner/name/path/of/file.json or owner/name:split"),
-        ("hub:ann/owls/dev.parquet", "only .json, .jsonl and .csv files"),
+        ("hub:ann/owls/dev.parquet", "only .json, .jsonl, .csv and .tsv files"),
         ("hub:ann/owls--x/dev.json", "cannot be the name of a data set"),
     ],
 )

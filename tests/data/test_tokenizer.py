@@ -159,3 +159,8 @@ def test_words_of_different_texts_are_different() -> None:
     assert found.words is not None
     first, second, third = (found.words[found.text(number)].tolist() for number in range(3))
     assert second == [] and len(set(first)) == 2 and not set(first) & set(third)
+
+
+def test_a_sentence_that_ends_where_a_block_must_does_not_make_it_longer() -> None:
+    assert list(_blocks("00000000.", 1))[-1] == (8, 9)
+    assert list(_blocks("ab.cdefg", 2)) == [(0, 3), (3, 7), (7, 8)]

@@ -1,4 +1,4 @@
-"""Names of data -> examples. A name is looked up as bundled, as a path, in ``$LAMINA_DATA``, then on the hub.
+"""Names of data -> examples or sentences. A name is looked up as bundled, as a path, in ``$LAMINA_DATA``, then on the hub.
 
 ``fables/dev``                     bundled: written on the spot by `lamina.data.fables`
 ``my/questions.csv``               a path
@@ -6,7 +6,7 @@
 ``owner/name:dev``                 the data set on the hub, the file of that split
 ``hub:owner/name/v2/dev.json``     the data set on the hub, that file
 
-On the hub only .json, .jsonl and .csv files are read (plain, .gz, .xz), not parquet.
+On the hub only .json, .jsonl, .csv and .tsv files are read (plain, .gz, .xz), not parquet.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
-from lamina.data import squad
-from lamina.data.examples import Example
+from lamina.data import sentences, squad
+from lamina.data.examples import Example, Sentence
+from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
 
 BUNDLED: Final = ("fables/train", "fables/dev")
+ENDINGS: Final = tuple(dict.fromkeys((*squad.ENDINGS, *sentences.ENDINGS)))
 
+_NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
 _REPO: Final = r"(?P<repo>\w[\w.-]*/\w[\w.-]*)"
 _HUB_SPLIT: Final = re.compile(rf"(?:hub:)?{_REPO}:(?P<split>[\w.-]+)")
 _HUB_FILE: Final = re.compile(rf"hub:{_REPO}/(?P<file>[^:]+)")
@@ -58,7 +61,22 @@ def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answe
         from lamina.data import fables
 
         return squad.parse(fables.make(place.split), name, duplicate_ids=duplicate_ids, answers=answers)
-    return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
+    try:
+        return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
+    except LaminaError:
+        if sentences.holds_sentences(place):
+            raise LaminaError(_NOT_QUESTIONS.format(name)) from None
+        raise
+
+
+def load_sentences(
+    name: str, columns: ColumnOptions | None = None, *, skip_broken: bool = False, labelled: bool = True
+) -> list[Sentence]:
+    """The sentences of the data of that name."""
+    place = locate(name)
+    if isinstance(place, Bundled):
+        raise LaminaError(f"{name}: holds questions to contexts, which the span heads read, not the heads of sentences")
+    return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled)
 
 
 def locate(name: str) -> Path | Bundled:
@@ -81,10 +99,13 @@ def available() -> list[Listed]:
     folder = _data_folder()
     files = _data_files(folder, deep=True) if folder else ()
     return [Listed(name, "generated") for name in BUNDLED] + [
-        Listed(file.relative_to(folder).as_posix(), squad.kind_of(file)[1:], file.stat().st_size, file)
-        for file in files
-        if folder
+        Listed(file.relative_to(folder).as_posix(), _format(file), file.stat().st_size, file) for file in files if folder
     ]
+
+
+def _format(path: Path) -> str:
+    """What the ending says, whatever the packing."""
+    return next(part for part in reversed(path.name.lower().split(".")) if f".{part}" in ENDINGS)
 
 
 # This machine
@@ -98,7 +119,7 @@ def _data_folder() -> Path | None:
 def _local_places(name: str) -> Iterator[Path]:
     yield Path(name).expanduser()
     if folder := _data_folder():
-        for ending in ("", *squad.ENDINGS):
+        for ending in ("", *ENDINGS):
             yield folder / f"{name}{ending}"
 
 
@@ -119,11 +140,11 @@ def _data_files(folder: Path, *, deep: bool) -> list[Path]:
 
 
 def _has_data_ending(name: str) -> bool:
-    return name.lower().endswith(squad.ENDINGS) and not name.startswith(".")
+    return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
 
 def _without_ending(name: str) -> str:
-    ending = next((ending for ending in reversed(squad.ENDINGS) if name.lower().endswith(ending)), "")
+    ending = next((ending for ending in reversed(ENDINGS) if name.lower().endswith(ending)), "")
     return name.removesuffix(name[len(name) - len(ending) :]) if ending else name
 
 
@@ -188,7 +209,7 @@ def _fetch(name: str, repo: str, file: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     if not _has_data_ending(PurePosixPath(file).name):
-        raise LaminaError(f"{name}: only .json, .jsonl and .csv files can be read (alone, or with .gz or .xz after it)")
+        raise LaminaError(f"{name}: only .json, .jsonl, .csv and .tsv files can be read (alone, or with .gz or .xz after it)")
     try:
         return Path(hf_hub_download(repo, file, repo_type="dataset"))
     except _hub_errors() as error:
@@ -209,7 +230,7 @@ def _file_of_split(name: str, repo: str, split: str, files: Iterable[str]) -> st
         raise LaminaError(f"{name}: several files fit: name one, as in hub:{repo}/{fitting[0]}: {which}")
     if data:
         raise LaminaError(f"{name}: no file of {repo} is named after {split!r}: name one, hub:{repo}/FILE: {which}")
-    raise LaminaError(f"{name}: {repo} holds no .json, .jsonl or .csv files (parquet is not read)")
+    raise LaminaError(f"{name}: {repo} holds no .json, .jsonl, .csv or .tsv files (parquet is not read)")
 
 
 def _hub_errors() -> tuple[type[Exception], ...]:

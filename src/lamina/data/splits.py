@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from lamina.data.examples import Example
+from lamina.data.examples import Example, Sentence
+from lamina.data.labels import labels_in
 from lamina.errors import LaminaError
 
+T = TypeVar("T")
 
-def sample(examples: Sequence[Example], count: int | None, seed: int) -> list[Example]:
-    """`count` of the examples, in their old order; all of them when `count` is None."""
-    if count is None or count >= len(examples):
-        return list(examples)
-    chosen = np.random.default_rng([seed, 1]).permutation(len(examples))[:count]
-    return [examples[i] for i in np.sort(chosen)]
+
+def sample(items: Sequence[T], count: int | None, seed: int) -> list[T]:
+    """`count` of the items, in their old order; all of them when `count` is None."""
+    if count is None or count >= len(items):
+        return list(items)
+    chosen = np.random.default_rng([seed, 1]).permutation(len(items))[:count]
+    return [items[i] for i in np.sort(chosen)]
+
+
+def every(items: Sequence[T], n: int) -> tuple[list[T], list[T]]:
+    """(the rest, those whose position is a multiple of `n`).
+
+    >>> every("abcdefg", 3)
+    (['b', 'c', 'e', 'f'], ['a', 'd', 'g'])
+    """
+    return [item for position, item in enumerate(items) if position % n], list(items[::n])
+
+
+def per_class(sentences: Sequence[Sentence], count: int | None, seed: int) -> list[Sentence]:
+    """At most `count` sentences of each label, in their old order; more of them hold the fewer. None: all of them."""
+    if count is None:
+        return list(sentences)
+    seen: Counter[str | None] = Counter()
+    chosen = []
+    for index in np.random.default_rng([seed, 3]).permutation(len(sentences)).tolist():
+        label = sentences[index].label
+        if seen[label] < count:
+            seen[label] += 1
+            chosen.append(index)
+    return [sentences[i] for i in sorted(chosen)]
 
 
 def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
@@ -39,3 +66,56 @@ def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list
             left -= sizes[articles[index]]
     held = held or {min(articles, key=sizes.__getitem__)}
     return [e for e in examples if e.article not in held], [e for e in examples if e.article in held]
+
+
+def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
+    """(kept, held out): about `share` of the rows, and of each class, drawn by the seed.
+
+    Rows that share a text, directly or through other rows, stay together. Groups come in an order drawn by the seed: first
+    those that fit into what is left of the share of each of their classes, then those that fit into what is left of the
+    whole. When every group is too big, the smallest is held out. Scores are no classes: they are drawn as they come.
+    """
+    if share == 0:
+        return list(sentences), []
+    groups = _sharing_texts(sentences)
+    if len(groups) < 2:
+        raise LaminaError("data.holdout: all rows share their texts, so none can be held out: set data.holdout = 0")
+    scores = labels_in(sentence.label for sentence in sentences if sentence.label is not None).are_scores
+    strata = [Counter(None if scores else sentences[row].label for row in group) for group in groups]
+    left = {label: int(share * count) for label, count in sum(strata, Counter()).items()}
+    order = np.random.default_rng([seed, 4]).permutation(len(groups)).tolist()
+    held: set[int] = set()
+    for index in order:
+        if all(count <= left[label] for label, count in strata[index].items()):
+            held.add(index)
+            for label, count in strata[index].items():
+                left[label] -= count
+    room = share * len(sentences) - sum(len(groups[index]) for index in held)
+    for index in order:
+        if index not in held and len(groups[index]) <= room:
+            held.add(index)
+            room -= len(groups[index])
+    if not held:
+        held = {min(range(len(groups)), key=lambda index: len(groups[index]))}
+    out = {row for index in held for row in groups[index]}
+    return [s for row, s in enumerate(sentences) if row not in out], [s for row, s in enumerate(sentences) if row in out]
+
+
+def _sharing_texts(sentences: Sequence[Sentence]) -> list[list[int]]:
+    """The rows in groups: rows with a text in common (letter case and spaces aside) are in one group, however far apart."""
+    leader = list(range(len(sentences)))
+
+    def lead(row: int) -> int:
+        while leader[row] != row:
+            leader[row] = row = leader[leader[row]]
+        return row
+
+    seen: dict[str, int] = {}
+    for row, sentence in enumerate(sentences):
+        for text in filter(None, (sentence.first, sentence.second)):
+            other = seen.setdefault(" ".join(text.casefold().split()), row)
+            leader[lead(row)] = lead(other)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row in range(len(sentences)):
+        groups[lead(row)].append(row)
+    return list(groups.values())

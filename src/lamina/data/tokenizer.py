@@ -30,7 +30,7 @@ BLOCK = 1 << 19  # characters of a text that are tokenised at once
 AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once: the library needs hundreds of bytes a token
 KNOWN_SCRIPT = 1000  # entries: MiniLM has 488 of Chinese, which is some letters, and no other script but its own has more
 
-_BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])")))
+_BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])(?=[\s\S])")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Layout:
 
 
 class Tokenizer:
-    """A tokenizer.json that yields flat arrays and knows how its model joins a pair."""
+    """A tokenizer.json that yields flat arrays and knows how its model joins a pair (`layout`) or frames a text (`single`)."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -75,6 +75,7 @@ class Tokenizer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.layout = self._probe()
+        self.single = self._probe_single()
         self._hides_first_space = self._takes_first_space_for_its_own()
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
         self.pad = next((i for t in ("[PAD]", "<pad>") if (i := self.id_of(t)) is not None), 0)
@@ -173,6 +174,14 @@ class Tokenizer:
         before, _, between, _, after = (tuple(pair.ids[i] for i in part) for part in parts)
         assert len(types) == 5
         return Layout(before, between, after, types)
+
+    def _probe_single(self) -> Layout:
+        """Where a text without a second one lies, as a pair whose second part is empty: ``before, first, after``."""
+        alone = self._tokenizer.encode("a")
+        text = [i for i, s in enumerate(alone.sequence_ids) if s == 0]
+        before, after = alone.ids[: text[0]], alone.ids[text[-1] + 1 :]
+        kinds = (alone.type_ids[0], alone.type_ids[text[0]], alone.type_ids[-1])
+        return Layout(tuple(before), (), tuple(after), (kinds[0], kinds[1], kinds[2], kinds[2], kinds[2]))
 
 
 def _blocks(text: str, size: int = 0) -> Iterator[tuple[int, int]]:

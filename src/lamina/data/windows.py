@@ -139,11 +139,11 @@ class Cutting:
         words: bool = False,  # note which tokens are of one word
         remember: bool = False,  # the next cutting is likely to be of the same texts
     ) -> None:
-        unique, self._text_of = _unique(texts)
-        asked, self._question_of = _unique(questions)
+        unique, self._text_of = distinct(texts)
+        asked, self._question_of = distinct(questions)
         self._contexts = tokenizer.encode(unique, words=words, remember=remember)
         self._queries = tokenizer.encode(asked)
-        _warn_if_foreign(unique, self._contexts, tokenizer)
+        warn_if_foreign(unique, self._contexts, tokenizer)
         self._layout, self._pad = tokenizer.layout, tokenizer.pad
 
         query_length = np.diff(self._queries.starts)[self._question_of]  # [E]
@@ -241,8 +241,8 @@ class Cutting:
         gold[lost[example]] = LOST
         return gold.astype(np.int32)
 
-    def _shape(self, start: int, stop: int) -> _Shape:
-        return _Shape(self._layout, self._query_length[start:stop], self._seen[start:stop])
+    def _shape(self, start: int, stop: int) -> Shape:
+        return Shape(self._layout, self._query_length[start:stop], self._seen[start:stop])
 
     def _max_context(self, start: int, stop: int) -> Bools:
         """For the context tokens of some windows, in order: does this window see the token with the most text around it
@@ -264,7 +264,7 @@ class Cutting:
         return kept
 
 
-class _Shape:
+class Shape:
     """The parts of every window: 0 before, 1 query, 2 between, 3 context, 4 after."""
 
     def __init__(self, layout: Layout, query: Longs, seen: Longs) -> None:
@@ -294,7 +294,7 @@ class _Shape:
         return ids
 
 
-def _unique(texts: Sequence[str]) -> tuple[list[str], Longs]:
+def distinct(texts: Sequence[str]) -> tuple[list[str], Longs]:
     index: dict[str, int] = {}
     where = np.fromiter((index.setdefault(text, len(index)) for text in texts), np.int64, count=len(texts))
     return list(index), where
@@ -312,7 +312,7 @@ def tokens_of(offsets: Ints, start: int, end: int) -> tuple[int, int]:
     return first, last
 
 
-def _warn_if_foreign(texts: Sequence[str], tokens: Tokens, tokenizer: Tokenizer) -> None:
+def warn_if_foreign(texts: Sequence[str], tokens: Tokens, tokenizer: Tokenizer) -> None:
     """Warns when the vocabulary does not know the script of some text: it falls apart into unknown or single letters.
 
     Single letters of a script that the vocabulary was made for are no sign: many words of Chinese or Korean are one.
@@ -331,7 +331,7 @@ def _warn_if_foreign(texts: Sequence[str], tokens: Tokens, tokenizer: Tokenizer)
     if len(foreign):
         warnings.warn(
             f"{len(foreign)} of {len(texts)} texts are mostly outside the encoder's vocabulary (more than a third unknown or "
-            f"single letters), the first begins {texts[foreign[0]][:40]!r}: answers there will be poor; choose an encoder "
+            f"single letters), the first begins {texts[foreign[0]][:40]!r}: results there will be poor; choose an encoder "
             "of that language with encoder.model",
             LaminaWarning,
             stacklevel=3,
