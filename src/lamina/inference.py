@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,12 @@ from lamina.data.batches import Batch, pack
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
 from lamina.heads import SpanOutputs
-from lamina.model import Model
+from lamina.heads.sentence import SentenceHead
+from lamina.model import Model, Task
 from lamina.parallel import side_by_side
 from lamina.progress import Progress, Silent
 
-__all__ = ["SpanLogits", "class_logits", "each_batch", "item_outputs", "places", "span_logits"]
+__all__ = ["SpanLogits", "class_logits", "each_batch", "item_outputs", "places", "span_logits", "text_vectors"]
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
@@ -73,6 +75,20 @@ def item_outputs(
         return {}
     order = np.argsort(np.concatenate([items for items, _ in found]))
     return {name: np.concatenate([values[name] for _, values in found])[order] for name in found[0][1]}
+
+
+def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress: Progress | None = None) -> Floats:
+    """[W, D] the vector that a head of sentences reads of every text. The model must be in eval mode."""
+    head = cast(SentenceHead, cast(Task, model.tasks[task]).head)
+    found: list[tuple[Longs, Floats]] = []
+
+    def work(rows: Longs, batch: Batch) -> None:
+        found.append((rows, head.pooled(model.vectors(batch, task), batch).cpu().numpy()))
+
+    each_batch(model, windows, work, progress=progress)
+    order = np.argsort(np.concatenate([rows for rows, _ in found]))
+    vectors: Floats = np.concatenate([vectors for _, vectors in found])[order]
+    return vectors
 
 
 def class_logits(

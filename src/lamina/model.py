@@ -34,11 +34,15 @@ class Model(nn.Module):
 
     def forward(self, batch: Batch, task: str = "main", *, x: Tensor | None = None) -> Outputs:
         """`x` replaces the embeddings' output (adversarial terms perturb it)."""
+        return cast(Task, self.tasks[task]).head(self.vectors(batch, task, x=x), batch)
+
+    def vectors(self, batch: Batch, task: str = "main", *, x: Tensor | None = None) -> Tensor:
+        """[R, Q, T, D] what a task's mixer makes of the layers, for its head."""
         part = cast(Task, self.tasks[task])
         stack = self.hidden(batch, part.mixer.layers, x)
         if part.head.positions == "cls":
             stack = stack.cls()
-        return part.head(part.mixer(stack, part.head.queries()), batch)
+        return part.mixer(stack, part.head.queries())
 
     def hidden(self, batch: Batch, keep: tuple[int, ...], x: Tensor | None = None) -> HiddenStack:
         """The layers in `keep`, from the batch's stored states upwards if it has any."""

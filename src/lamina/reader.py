@@ -8,23 +8,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import overload
+from typing import Any, cast, overload
 
+import numpy as np
 import torch
 
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
 from lamina.assemble import Trained, load_trained
-from lamina.data.examples import Example
-from lamina.data.windows import cut_examples
+from lamina.data.examples import Example, Sentence
+from lamina.data.sentence_windows import make_sentence_windows
+from lamina.data.windows import Windows, cut_examples
 from lamina.errors import LaminaError
 from lamina.evaluation import score_all
-from lamina.inference import span_logits
+from lamina.heads import CosineHeadOptions
+from lamina.heads.sentence import SentenceHeadOptions
+from lamina.inference import Floats, item_outputs, span_logits, text_vectors
+from lamina.labelling import class_chances, said_scores
 from lamina.progress import Progress, Silent
+from lamina.recipe import TaskOptions
 from lamina.training.options import choose_device
 
 
@@ -58,12 +64,30 @@ class Reply:
     others: tuple[Quote, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The class of a text, or of a pair of them, with the probability of every class."""
+
+    label: str
+    confidence: float
+    chances: dict[str, float]
+
+
+Pair = tuple[str, str]
+Text = str | Pair  # what can be classified
+
+
 class Reader:
     """A trained model, its tokenizer, its threshold for "no answer" and what its scores mean as probabilities."""
 
     def __init__(self, trained: Trained) -> None:
         self.recipe, self.model, self.tokenizer = trained.recipe, trained.model, trained.tokenizer
-        self.threshold, self.calibration = trained.threshold, trained.calibration
+        self._settled = trained.settled
+        spans = [name for name, task in self.recipe.tasks.items() if task.objective.type == "span"]
+        self._span = spans[0] if spans else None
+        settled = trained.settled.get(self._span or "", {})
+        self.threshold: float = settled.get("threshold", trained.threshold)
+        self.calibration = Calibration(**settled["calibration"]) if "calibration" in settled else trained.calibration
 
     @overload  # a text is an iterable of texts to the type checker, and the first match counts
     def answer(  # type: ignore[overload-overlap]
@@ -100,6 +124,7 @@ class Reader:
         progress: Progress | None = None,
     ) -> Iterator[Reply]:
         """As `answer`, one reply after the other, as soon as it is known."""
+        self._answering()
         for number, question in enumerate(questions, 1):
             if not question.strip():
                 raise LaminaError(f"question {number} is empty")
@@ -130,15 +155,122 @@ class Reader:
         """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives."""
         return score_all(self.predict(examples, progress), examples, self.threshold)
 
+    @overload
+    def classify(self, texts: Text, *, task: str | None = None) -> Label: ...
+    @overload
+    def classify(self, texts: Iterable[Text], *, task: str | None = None) -> list[Label]: ...
+    def classify(self, texts: Text | Iterable[Text], *, task: str | None = None) -> Label | list[Label]:
+        """The class of one text or of a list of them; a pair of texts is a tuple of two. `task` says which is meant, where a
+        model has several."""
+        name, options = self._task(task, "classes", lambda task: not task.data.labels.are_scores)
+        single = isinstance(texts, str) or (isinstance(texts, tuple) and len(texts) == 2)
+        given = cast(list[Text], [texts] if single else list(texts))
+        said = item_outputs(self.model, self._windows(given, options), task=name) if given else {}
+        chances = class_chances(said, self._settled_of(name).get("threshold", 0.0)) if given else []
+        classes = options.data.labels.classes
+        labels = [
+            Label(classes[int(row.argmax())], float(row.max()), dict(zip(classes, map(float, row), strict=True))) for row in chances
+        ]
+        return labels[0] if single else labels
+
+    @overload
+    def similarity(self, first: str, second: str, *, task: str | None = None) -> float: ...
+    @overload
+    def similarity(self, first: Iterable[str], second: Iterable[str], *, task: str | None = None) -> list[float]: ...
+    def similarity(
+        self, first: str | Iterable[str], second: str | Iterable[str], *, task: str | None = None
+    ) -> float | list[float]:
+        """How alike two texts are, or the texts of two lists, one by one: the score that the task learned, in its own range;
+        of a task with classes, the probability of the last class (such as "is a paraphrase")."""
+        name, options = self._task(task, "pairs", _reads_pairs, prefer=lambda task: task.data.labels.are_scores)
+        single = isinstance(first, str) and isinstance(second, str)
+        if not single and (isinstance(first, str) or isinstance(second, str)):
+            raise LaminaError("similarity compares two texts, or two lists of them: one of these is a text, the other a list")
+        a, b = ([first], [second]) if single else (list(first), list(second))
+        if len(a) != len(b):
+            raise LaminaError(f"similarity compares two lists text by text: one has {len(a)}, the other {len(b)}")
+        pairs = cast(list[Text], list(zip(a, b, strict=True)))
+        said = item_outputs(self.model, self._windows(pairs, options), task=name) if pairs else {}
+        labels = options.data.labels
+        if not pairs:
+            scores: list[float] = []
+        elif labels.are_scores:
+            how = options.head.map if isinstance(options.head, CosineHeadOptions) else "none"
+            scores = [labels.low + float(share) * (labels.high - labels.low) for share in said_scores(said, how)]
+        else:
+            chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
+            scores = [float(row[-1]) for row in chances]
+        return scores[0] if single else scores
+
+    def embed(self, texts: str | Iterable[str], *, task: str | None = None) -> Floats:
+        """[n, D] a vector of length 1 for each text; their products are cosines. Of one text, [D]."""
+        name, options = self._task(task, "sentences", lambda task: task.of_sentences, prefer=_in_two_windows)
+        given = [texts] if isinstance(texts, str) else list(texts)
+        if not given:
+            raise LaminaError("there is no text to embed")
+        vectors = text_vectors(self.model, self._windows(cast(list[Text], given), options, sides=1), task=name)
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return cast(Floats, vectors[0] if isinstance(texts, str) else vectors)
+
+    def _windows(self, texts: Sequence[Text], task: TaskOptions, sides: int | None = None) -> Windows:
+        sentences = []
+        for number, text in enumerate(texts, 1):
+            first, second = (text, None) if isinstance(text, str) else text
+            for part in (first, second):
+                if part is not None:
+                    if not part.strip():
+                        raise LaminaError(f"text {number} is empty")
+                    _check_text(f"text {number}", part)
+            sentences.append(Sentence(str(number), first, second))
+        own = cast(SentenceHeadOptions, task.head).sides
+        return make_sentence_windows(
+            sentences, self.tokenizer, task.data.labels, length=self.recipe.window.length, sides=own if sides is None else sides
+        )
+
+    def _task(
+        self,
+        name: str | None,
+        what: str,
+        fits: Callable[[TaskOptions], bool],
+        prefer: Callable[[TaskOptions], bool] = lambda _: False,
+    ) -> tuple[str, TaskOptions]:
+        """The task of that name, or the only one of sentences that fits; where several do, the one that is preferred."""
+        of_sentences = {key: task for key, task in self.recipe.tasks.items() if task.of_sentences}
+        fitting = {key: task for key, task in of_sentences.items() if fits(task)}
+        if name is not None:
+            if name not in fitting:
+                there = f"there are {', '.join(fitting)}" if fitting else "this model has none"
+                raise LaminaError(f"{name!r} is no task of this model's for {what}: {there}")
+            return name, fitting[name]
+        best = {key: task for key, task in fitting.items() if prefer(task)} or fitting
+        if len(best) == 1:
+            return next(iter(best.items()))
+        if not best:
+            raise LaminaError(f"this model has no task for {what}: its heads are {self._heads()}")
+        raise LaminaError(f"this model has several tasks for {what}: name one of {', '.join(best)}")
+
+    def _settled_of(self, name: str) -> dict[str, Any]:
+        return self._settled.get(name, {"threshold": self.threshold})
+
+    def _heads(self) -> str:
+        return ", ".join(f"{task.head.type}" for task in self.recipe.tasks.values())
+
+    def _answering(self) -> str:
+        """The task that answers questions."""
+        if self._span is None:
+            raise LaminaError(f"this model does not answer questions: its heads are {self._heads()}")
+        return self._span
+
     def _predictions(
         self, examples: Sequence[Example], options: AnswerOptions, progress: Progress, *, remember: bool = False
     ) -> Iterator[Prediction]:
         """Piece by piece, so that memory stays bounded; the last example of a piece may go on in the next."""
+        task = self._answering()
         cutting = cut_examples(examples, self.tokenizer, self.recipe.window, remember=remember)
         progress.start("answering", len(cutting))
         open_number, open_parts = 0, list[Prediction]()
         for windows in cutting.pieces():
-            logits = span_logits(self.model, windows, progress=progress)
+            logits = span_logits(self.model, windows, task=task, progress=progress)
             found = decode_piece(windows, logits.start, logits.end, examples, options)
             for number, prediction in found.items():
                 if number != open_number:
@@ -165,6 +297,14 @@ def load(
     if threads:
         torch.set_num_threads(threads)
     return Reader(load_trained(model, choose_device(device), allow_pickle=allow_pickle, tokenizer=tokenizer))
+
+
+def _reads_pairs(task: TaskOptions) -> bool:
+    return _in_two_windows(task) or task.data.labels.are_scores
+
+
+def _in_two_windows(task: TaskOptions) -> bool:
+    return cast(SentenceHeadOptions, task.head).sides == 2
 
 
 def _check_text(name: str, text: str) -> None:
