@@ -11,9 +11,27 @@ from lamina.data.batches import Batch
 from lamina.heads.answerability import AnswerabilityHead, AnswerabilityHeadOptions
 from lamina.heads.cacnn import ContextAwareHead, ContextAwareHeadOptions
 from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
+from lamina.heads.sentence import (
+    ClassificationHeadOptions,
+    ConcatenationHead,
+    ConcatenationHeadOptions,
+    CosineHead,
+    CosineHeadOptions,
+    OneWindowHead,
+    RegressionHeadOptions,
+)
 from lamina.heads.span import SpanHead, SpanHeadOptions
 
-HeadOptions = Annotated[SpanHeadOptions | ContextAwareHeadOptions | AnswerabilityHeadOptions, Field(discriminator="type")]
+HeadOptions = Annotated[
+    SpanHeadOptions
+    | ContextAwareHeadOptions
+    | AnswerabilityHeadOptions
+    | ClassificationHeadOptions
+    | RegressionHeadOptions
+    | CosineHeadOptions
+    | ConcatenationHeadOptions,
+    Field(discriminator="type"),
+]
 
 # The objective that each type of head trains by unless another is named.
 OBJECTIVES: dict[str, str] = {
@@ -25,13 +43,20 @@ __all__ = [
     "AnswerabilityHead",
     "AnswerabilityHeadOptions",
     "ClassOutputs",
+    "ClassificationHeadOptions",
+    "ConcatenationHead",
+    "ConcatenationHeadOptions",
     "ContextAwareHead",
     "ContextAwareHeadOptions",
+    "CosineHead",
+    "CosineHeadOptions",
     "Head",
     "HeadOptions",
     "LearnsQueries",
+    "OneWindowHead",
     "Outputs",
     "PairOutputs",
+    "RegressionHeadOptions",
     "ScoreOutputs",
     "SpanHead",
     "SpanHeadOptions",

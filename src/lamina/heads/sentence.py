@@ -1,0 +1,243 @@
+"""Heads of sentences and of pairs of them.
+
+Paper: Stephens, minBERT for three tasks (002), and what it left out. With u and v the pooled vectors of two texts:
+
+    classification:  W drop(u) + b, a row of W a class      one window: a sentence, or both texts of a pair (cross-encoder)
+    regression:      w . drop(u) + b, a share of the range  one window, likewise
+    cosine:          c = cos(u, v); logit a c + b           two windows; a starts at 5, b at -2.5, both train
+    concatenation:   W drop([u, v, |u - v|, u * v]) + b     two windows; classes, or one score
+
+Departures from the paper: its logit is the cosine itself (`paper_sigmoid`), whose sigmoid stays within 0.27 and 0.73, so
+that every cosine above 0 says "alike"; ours is 0 at a cosine of 0.5 and steep enough to say "no". Pooling is the mean over
+tokens by default, which the default encoder was trained with; the paper's is "pooler".
+
+A score is a plain linear map without a sigmoid: scores at the very ends of the range are common, and a sigmoid reaches
+them never and learns there slowest. It starts in the middle of the range; what is said may lie a little outside it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from lamina.data.batches import Batch
+from lamina.data.labels import Labels
+from lamina.encoder.blocks import Dropout
+from lamina.errors import LaminaError
+from lamina.heads.outputs import ClassOutputs, PairOutputs, ScoreOutputs
+
+Pooling = Literal["cls", "pooler", "mean"]
+
+
+def pool(vectors: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
+    """One vector a text, in float32: [R, T, D] and the real tokens [R, T] -> [R, D].
+
+    The mean is over all real tokens, special ones too. The pooler's vector is the first token's, as a mixer yields it.
+    """
+    if pooling != "mean":
+        return vectors[:, 0].float()
+    weights = mask.float() / mask.sum(1, keepdim=True)  # [R, T]
+    return (vectors.float() * weights.unsqueeze(-1)).sum(1)
+
+
+def two_sides(vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The vectors of the first and of the second texts: [2 I, D] -> [I, D] each."""
+    if batch.sides != 2:
+        raise ValueError(f"this head reads pairs in two windows, but the batch has {batch.sides} a pair")
+    return vectors[0::2], vectors[1::2]
+
+
+class Linear(nn.Linear):
+    """Starts as BERT's heads do: normal(0, 0.02), and a bias of the same value everywhere."""
+
+    def __init__(self, width: int, outputs: int, start: float = 0.0) -> None:
+        self.start = start
+        super().__init__(width, outputs)
+
+    def reset_parameters(self) -> None:
+        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+            nn.init.normal_(self.weight, std=0.02)
+        nn.init.constant_(self.bias, self.start)
+
+
+class Classes(nn.Module):
+    """Vectors [I, D] -> the logits of classes."""
+
+    def __init__(self, width: int, classes: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.linear = Linear(width, classes)
+
+    def forward(self, vectors: Tensor) -> ClassOutputs:
+        return ClassOutputs(self.linear(self.dropout(vectors)).float())
+
+
+class Score(nn.Module):
+    """Vectors [I, D] -> shares of the way from the lowest score to the highest."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.linear = Linear(width, 1, start=0.5)
+
+    def forward(self, vectors: Tensor) -> ScoreOutputs:
+        return ScoreOutputs(self.linear(self.dropout(vectors)).squeeze(-1).float())
+
+
+class ScaleAndShift(nn.Module):
+    """a c + b with learned a and b."""
+
+    def __init__(self, scale: float = 5.0, shift: float = -2.5) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(scale))
+        self.shift = nn.Parameter(torch.tensor(shift))
+
+    def forward(self, cosine: Tensor) -> Tensor:
+        return self.scale * cosine + self.shift
+
+
+class SentenceHead(nn.Module):
+    """A head that reads one vector a text."""
+
+    slots = 1
+    positions: Literal["tokens", "cls"]
+
+    def __init__(self, pooling: Pooling) -> None:
+        super().__init__()
+        self.pooling: Pooling = pooling
+        self.positions = "tokens" if pooling == "mean" else "cls"
+        self.asking: nn.Parameter | None = None
+
+    def learn_queries(self, width: int) -> None:
+        self.asking = nn.Parameter(torch.empty(self.slots, width))
+        if not self.asking.is_meta:
+            nn.init.normal_(self.asking, std=0.02)
+
+    def queries(self) -> Tensor | None:
+        """[1, D], once it is told to learn one."""
+        return self.asking
+
+    def pooled(self, vectors: Tensor, batch: Batch) -> Tensor:
+        """[R, 1, T, D] -> [R, D] in float32."""
+        return pool(vectors[:, 0], batch.mask, self.pooling)
+
+
+class OneWindowHead(SentenceHead):
+    """A sentence, or a pair in one window, through `read` (`Classes` or `Score`)."""
+
+    def __init__(self, pooling: Pooling, read: Classes | Score) -> None:
+        super().__init__(pooling)
+        self.read = read
+
+    def forward(self, vectors: Tensor, batch: Batch) -> ClassOutputs | ScoreOutputs:
+        outputs: ClassOutputs | ScoreOutputs = self.read(self.pooled(vectors, batch))
+        return outputs
+
+
+class ConcatenationHead(SentenceHead):
+    """Two texts side by side, with how they differ and agree, through `read`, which is four times as wide."""
+
+    def __init__(self, pooling: Pooling, read: Classes | Score) -> None:
+        super().__init__(pooling)
+        self.read = read
+
+    def forward(self, vectors: Tensor, batch: Batch) -> ClassOutputs | ScoreOutputs:
+        u, v = two_sides(self.pooled(vectors, batch), batch)  # [I, D] each
+        outputs: ClassOutputs | ScoreOutputs = self.read(torch.cat([u, v, (u - v).abs(), u * v], -1))
+        return outputs
+
+
+class CosineHead(SentenceHead):
+    """How near two texts are; `turn` maps the cosine to the logit (`ScaleAndShift`, or nn.Identity() for the paper's)."""
+
+    def __init__(self, pooling: Pooling, turn: nn.Module) -> None:
+        super().__init__(pooling)
+        self.turn = turn
+
+    def forward(self, vectors: Tensor, batch: Batch) -> PairOutputs:
+        first, second = two_sides(F.normalize(self.pooled(vectors, batch), dim=-1), batch)  # [I, D] each
+        cosine = (first * second).sum(-1)  # [I]
+        return PairOutputs(cosine, self.turn(cosine), first, second)
+
+
+# ---- options
+
+
+class SentenceHeadOptions(BaseModel):
+    """`pooling`: "mean" over the tokens, "cls" the first token's state, "pooler" that through the encoder's pooler."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    slots: ClassVar[int] = SentenceHead.slots
+    reads: ClassVar[Literal["sentences"]] = "sentences"
+    sides: ClassVar[int] = 1  # windows of an item
+    pooling: Pooling = "mean"
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the pooled state is one of the states that the mixer gets."""
+        return self.pooling == "pooler"
+
+
+class ClassificationHeadOptions(SentenceHeadOptions):
+    objective: ClassVar[str] = "cross_entropy"
+    type: Literal["classification"] = "classification"
+    dropout: float = Field(default=0.3, ge=0, lt=1)
+
+    def build(self, width: int, labels: Labels) -> OneWindowHead:
+        if labels.are_scores:
+            raise LaminaError(
+                'head.type = "classification" needs classes, but the labels are scores: name the classes in data.classes, '
+                'or choose head.type = "regression"'
+            )
+        return OneWindowHead(self.pooling, Classes(width, len(labels.classes), self.dropout))
+
+
+class RegressionHeadOptions(SentenceHeadOptions):
+    objective: ClassVar[str] = "mse"
+    type: Literal["regression"] = "regression"
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+
+    def build(self, width: int, labels: Labels) -> OneWindowHead:
+        if not labels.are_scores:
+            raise LaminaError(
+                f'head.type = "regression" needs scores, but the labels are classes ({", ".join(labels.classes)}): give '
+                'their range in data.scores, or choose head.type = "classification"'
+            )
+        return OneWindowHead(self.pooling, Score(width, self.dropout))
+
+
+class CosineHeadOptions(SentenceHeadOptions):
+    """`map` makes a score of the cosine after training, as the paper tried and rejected: "bins", six equal classes; "cut", 0
+    below 0.5 (`scoring.sentence`)."""
+
+    sides: ClassVar[int] = 2
+    objective: ClassVar[str] = "binary_cross_entropy"
+    type: Literal["cosine"] = "cosine"
+    paper_sigmoid: bool = False  # the logit is the cosine itself
+    map: Literal["none", "bins", "cut"] = "none"
+
+    def build(self, width: int, labels: Labels) -> CosineHead:
+        if not labels.are_scores and len(labels.classes) != 2:
+            raise LaminaError(
+                f'head.type = "cosine" needs two classes or scores, but the labels are {len(labels.classes)} classes '
+                f'({", ".join(labels.classes)}): choose head.type = "concatenation"'
+            )
+        return CosineHead(self.pooling, nn.Identity() if self.paper_sigmoid else ScaleAndShift())
+
+
+class ConcatenationHeadOptions(SentenceHeadOptions):
+    """Classes by default; with scores, name objective.type = "mse"."""
+
+    sides: ClassVar[int] = 2
+    objective: ClassVar[str] = "cross_entropy"
+    type: Literal["concatenation"] = "concatenation"
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+
+    def build(self, width: int, labels: Labels) -> ConcatenationHead:
+        read = Score(4 * width, self.dropout) if labels.are_scores else Classes(4 * width, len(labels.classes), self.dropout)
+        return ConcatenationHead(self.pooling, read)

@@ -1,0 +1,140 @@
+"""The losses of sentences and of pairs, each the mean over items.
+
+Paper: Stephens, minBERT for three tasks (002). For a pair, c is the cosine of its two vectors, z the head's logit that they
+are alike, and s the label as a share of the way from the lowest score to the highest (of two classes: 0 or 1).
+
+    cross_entropy:         -log softmax(logits)[class]
+    binary_cross_entropy:  -s log sigmoid(z) - (1 - s) log(1 - sigmoid(z))
+    cosine_embedding:      1 - c for alike pairs, max(0, c - margin) for the others
+    mse:                   (c - s)^2, or (score - s)^2 of heads that say a score
+
+Departure: the cosine embedding loss is for labels of +1 and -1, but the paper gave it scores of 0 to 5, where only a label of
+exactly 1 counts, and as "alike". Here 3 of 5 and more (0.6 of the way) are alike; `paper_labels` is the paper's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from lamina.data.batches import Batch
+from lamina.data.labels import Labels
+from lamina.heads.outputs import ClassOutputs, PairOutputs, ScoreOutputs
+from lamina.model import Model
+from lamina.objectives.targets import alike, need_classes, need_pairs, need_scores, numbers, shares
+
+
+def cosine_embedding(cosine: Tensor, side: Tensor, margin: float = 0.0) -> Tensor:
+    """[I] the loss of each pair; `side` is 1 where it should be near and -1 where it should not. Others cost nothing."""
+    return (1 - cosine) * (side == 1) + (cosine - margin).clamp_min(0) * (side == -1)
+
+
+class ItemLoss:
+    """A mean over items."""
+
+    name: str
+
+    def counts(self, batch: Batch) -> dict[str, float]:
+        return {"items": float(len(numbers(batch)))}
+
+
+class CrossEntropy(ItemLoss):
+    name = "cross_entropy"
+
+    def __init__(self, label_smoothing: float) -> None:
+        self.label_smoothing = label_smoothing
+
+    def __call__(self, model: Model, batch: Batch, outputs: ClassOutputs, totals: dict[str, float]) -> Tensor:
+        classes = numbers(batch).long()
+        loss = F.cross_entropy(outputs.logits, classes, reduction="sum", label_smoothing=self.label_smoothing)
+        return loss / totals["items"]
+
+
+class BinaryCrossEntropy(ItemLoss):
+    name = "binary_cross_entropy"
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+
+    def __call__(self, model: Model, batch: Batch, outputs: PairOutputs, totals: dict[str, float]) -> Tensor:
+        targets = shares(batch, self.labels)
+        return F.binary_cross_entropy_with_logits(outputs.logits, targets, reduction="sum") / totals["items"]
+
+
+class CosineEmbedding(ItemLoss):
+    name = "cosine_embedding"
+
+    def __init__(self, labels: Labels, margin: float, *, paper_labels: bool) -> None:
+        self.labels = labels
+        self.margin = margin
+        self.paper_labels = paper_labels
+
+    def __call__(self, model: Model, batch: Batch, outputs: PairOutputs, totals: dict[str, float]) -> Tensor:
+        side = numbers(batch) if self.paper_labels else alike(batch, self.labels).long() * 2 - 1
+        return cosine_embedding(outputs.cosine, side, self.margin).sum() / totals["items"]
+
+
+class SquaredError(ItemLoss):
+    name = "mse"
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+
+    def __call__(self, model: Model, batch: Batch, outputs: PairOutputs | ScoreOutputs, totals: dict[str, float]) -> Tensor:
+        said = outputs.cosine if isinstance(outputs, PairOutputs) else outputs.scores
+        return F.mse_loss(said, shares(batch, self.labels), reduction="sum") / totals["items"]
+
+
+# ---- options
+
+
+class CrossEntropyOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    heads: ClassVar[tuple[str, ...]] = ("classification", "concatenation")
+    type: Literal["cross_entropy"] = "cross_entropy"
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # the share of the target that is spread over all classes
+
+    def build(self, labels: Labels) -> CrossEntropy:
+        need_classes('objective.type = "cross_entropy"', labels)
+        return CrossEntropy(self.label_smoothing)
+
+
+class BinaryCrossEntropyOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    heads: ClassVar[tuple[str, ...]] = ("cosine",)
+    type: Literal["binary_cross_entropy"] = "binary_cross_entropy"
+
+    def build(self, labels: Labels) -> BinaryCrossEntropy:
+        need_pairs('objective.type = "binary_cross_entropy"', labels)
+        return BinaryCrossEntropy(labels)
+
+
+class CosineEmbeddingOptions(BaseModel):
+    """`paper_labels`: the labels' bare numbers, of which only 1 (near) and -1 (not near) count."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    heads: ClassVar[tuple[str, ...]] = ("cosine",)
+    type: Literal["cosine_embedding"] = "cosine_embedding"
+    margin: float = Field(default=0.0, ge=-1, le=1)  # the cosine up to which unlike pairs cost nothing
+    paper_labels: bool = False
+
+    def build(self, labels: Labels) -> CosineEmbedding:
+        need_pairs('objective.type = "cosine_embedding"', labels)
+        return CosineEmbedding(labels, self.margin, paper_labels=self.paper_labels)
+
+
+class SquaredErrorOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    heads: ClassVar[tuple[str, ...]] = ("regression", "cosine", "concatenation")
+    type: Literal["mse"] = "mse"
+
+    def build(self, labels: Labels) -> SquaredError:
+        need_scores('objective.type = "mse"', labels)
+        return SquaredError(labels)
