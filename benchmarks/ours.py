@@ -17,10 +17,11 @@ from lamina.data.windows import Longs, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.model import Model
+from lamina.planning import make_plan, make_step
 from lamina.progress import Silent
 from lamina.recipe import parse_recipe
 from lamina.storing import store_parts
-from lamina.trainer import make_plan, make_step
+from lamina.trainer import build_loss
 from lamina.training.checkpoint import State
 from lamina.training.loop import Evaluation, fit
 from lamina.training.options import choose_precision
@@ -40,9 +41,9 @@ class Ours:
         self.windows = make_windows(examples, Tokenizer(source.tokenizer), self.recipe.window)
         self.model = build_model(self.recipe, encoders.load(source))
         began = time.perf_counter()
-        self.part = Part(examples, self.windows)
+        self.part: Part[Example] = Part(examples, self.windows)
         if self.recipe.cache.use == "always":
-            (self.part,) = store_parts(self.recipe, self.model, [self.part], Silent())
+            (self.part,) = store_parts(self.recipe, self.model, [("main", self.part)], Silent())
             assert self.part.store is not None, "there is nothing to measure without a store"
         self.store_seconds = time.perf_counter() - began
         self.flops: list[float] = []  # useful ones of a full fine-tuning a second, of each run
@@ -51,7 +52,8 @@ class Ours:
     def run(self, seed: int, done: Done) -> float:
         """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
         options = self.recipe.train.model_copy(update={"seed": seed})
-        plan = make_plan(options, self.part, self.model, self.part)
+        parts = {"main": self.part}
+        plan = make_plan(options, parts, self.model, parts)
         state = State()
         stopped = began = time.perf_counter()
 
@@ -62,8 +64,8 @@ class Ours:
 
         fit(
             self.model,
-            {name: [task.objective.build()] for name, task in self.recipe.tasks.items()},
-            [(epoch, partial(make_step, self.part, rows, options.memory_tokens)) for epoch, rows in plan],
+            {name: build_loss(name, task) for name, task in self.recipe.tasks.items()},
+            [(epoch, partial(make_step, parts, turn, options.memory_tokens)) for epoch, turn in plan],
             evaluate=no_evaluation,
             evaluate_at=set(),
             optimizer=make_optimizer(self.model, options),
@@ -74,7 +76,7 @@ class Ours:
             save=lambda _: None,
             progress=Silent(),
         )
-        trained = np.concatenate([rows for _, rows in plan[: state.step]])
+        trained = np.concatenate([rows for _, turn in plan[: state.step] for _, rows in turn])
         self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / (stopped - began))
         self.computing.append(1 - state.costs.read_seconds / state.costs.train_seconds)
         return state.costs.tokens / (stopped - began)

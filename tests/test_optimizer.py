@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from lamina import trainer
-from lamina.assemble import build_model, make_optimizer, split_examples
+from lamina import material, trainer
+from lamina.assemble import build_model, make_optimizer
 from lamina.data.squad import to_squad
 from lamina.encoder import load as encoders
 from lamina.recipe import parse_recipe
@@ -79,7 +79,7 @@ def test_fractions_lie_within_each_other_and_share_what_is_held_out(tmp_path: Pa
 
     def split(fraction: float) -> tuple[set[str], set[str]]:
         values = {"data": {"train": str(data), "holdout": 0.2, "fraction": fraction}, "train": {"seed": seed}}
-        learned, held = split_examples(parse_recipe(values))
+        learned, held = material.split(parse_recipe(values).main, seed)
         return {e.id for e in learned}, {e.id for e in held}
 
     parts = [split(fraction) for fraction in (0.1, 0.3, 0.5, 1.0)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from lamina.errors import LaminaError
 from lamina.files import read_text
 from lamina.plots import line_plot
 from lamina.progress import Progress
@@ -27,6 +28,7 @@ def read_curves(run: Run) -> Series:
 
 def draw_curves(run: Run, progress: Progress) -> None:
     """Writes the picture beside the run's other files, where a plotting library is installed."""
-    series = read_curves(run)
-    if series and not line_plot(run.curves, series, x="epoch", y="score", title="train against dev"):
-        progress.say("no curves.png: matplotlib is missing (pip install 'lamina-qa[plots]'); metrics.jsonl holds the numbers")
+    try:
+        line_plot(run.curves, read_curves(run), x="epoch", y="score", title="train against dev")
+    except LaminaError as error:
+        progress.say(f"no {run.curves.name} ({error}); {run.metrics.name} holds the numbers")

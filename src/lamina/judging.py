@@ -142,7 +142,9 @@ class SpanJudge:
         save_outputs(run, part.windows, logits)
         return scores
 
-    def _answers(self, model: Model, part: Part[Example], progress: Progress | None = None) -> tuple[SpanLogits, list[Prediction]]:
+    def _answers(
+        self, model: Model, part: Part[Example], progress: Progress | None = None
+    ) -> tuple[SpanLogits, list[Prediction]]:
         progress = progress or Silent()
         progress.start("answering", len(part.windows))
         logits = span_logits(model, part.windows, task=self._task, store=part.store, progress=progress)
@@ -201,25 +203,32 @@ class SentenceJudge:
             return {"threshold": 0.0}
         return {"threshold": self._threshold(self._outputs(model, part, Silent()), labels_of(part))}
 
-    def score(self, run: Run, model: Model, part: Part[Sentence], settled: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    def score(
+        self, run: Run, model: Model, part: Part[Sentence], settled: dict[str, Any], progress: Progress
+    ) -> dict[str, Any]:
+        scores, said = self.measure(model, part, settled, progress)
+        write_json(run.predictions, {sentence.id: label for sentence, label in zip(part.examples, said, strict=True)})
+        return scores
+
+    def measure(
+        self, model: Model, part: Part[Sentence], settled: Mapping[str, Any], progress: Progress
+    ) -> tuple[dict[str, Any], list[str] | list[float]]:
+        """The scores, and what was said of each sentence: its class, or its score in the range of the labels."""
         outputs, gold = self._outputs(model, part, progress), labels_of(part)
         if self._labels.are_scores:
-            low, high = self._labels.low, self._labels.high
-            said = said_scores(outputs, self._map)
-            values = [low + float(share) * (high - low) for share in said]
-            write_json(run.predictions, {s.id: value for s, value in zip(part.examples, values, strict=True)})
-            return correlations(outputs, said, gold)
+            shares = said_scores(outputs, self._map)
+            return correlations(outputs, shares, gold), [self._labels.score(float(share)) for share in shares]
         classes = self._labels.classes
-        chosen = said_classes(outputs, settled["threshold"])
-        write_json(run.predictions, {s.id: classes[int(c)] for s, c in zip(part.examples, chosen, strict=True)})
+        chosen = said_classes(outputs, settled.get("threshold", 0.0))
         at_zero = {} if "cosine" not in outputs else {"accuracy_at_0": accuracy(said_classes(outputs, 0.0), gold)}
-        return {
+        scores = {
             "accuracy": accuracy(chosen, gold),
             "macro_f1": macro_f1(chosen, gold, len(classes)),
             **at_zero,
             "said": distribution(chosen, classes),
             "gold": distribution(gold, classes),
         }
+        return scores, [classes[number] for number in chosen.tolist()]
 
     def _outputs(self, model: Model, part: Part[Sentence], progress: Progress) -> dict[str, Floats]:
         progress.start("judging", len(part.windows))

@@ -1,4 +1,4 @@
-"""Recipe -> what a run is made from: the encoder's files, and for each task the parts to train on, to choose by and to score."""
+"""Recipe -> what a run is made from: the encoder's files, and each task's parts to train on, to choose by and to score."""
 
 from __future__ import annotations
 

@@ -82,11 +82,7 @@ def checkpoint_names(options: TrainOptions, parts: Parts, steps: int) -> dict[in
 
 def epoch_ends(plan: Plan) -> dict[int, int]:
     """After how many steps each epoch has ended, with its number from 1; the last may be a part of one."""
-    return {
-        step: epoch + 1
-        for step, (epoch, _) in enumerate(plan, 1)
-        if step == len(plan) or plan[step][0] != epoch
-    }
+    return {step: epoch + 1 for step, (epoch, _) in enumerate(plan, 1) if step == len(plan) or plan[step][0] != epoch}
 
 
 def make_step(parts: Parts, turn: Turn, memory_tokens: int) -> Step:

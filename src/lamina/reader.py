@@ -155,8 +155,10 @@ class Reader:
         """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives."""
         return score_all(self.predict(examples, progress), examples, self.threshold)
 
-    @overload
-    def classify(self, texts: Text, *, task: str | None = None) -> Label: ...
+    @overload  # as above: a pair is an iterable of texts, too
+    def classify(  # type: ignore[overload-overlap]
+        self, texts: Text, *, task: str | None = None
+    ) -> Label: ...
     @overload
     def classify(self, texts: Iterable[Text], *, task: str | None = None) -> list[Label]: ...
     def classify(self, texts: Text | Iterable[Text], *, task: str | None = None) -> Label | list[Label]:
@@ -165,16 +167,21 @@ class Reader:
         name, options = self._task(task, "classes", lambda task: not task.data.labels.are_scores)
         single = isinstance(texts, str) or (isinstance(texts, tuple) and len(texts) == 2)
         given = cast(list[Text], [texts] if single else list(texts))
-        said = item_outputs(self.model, self._windows(given, options), task=name) if given else {}
-        chances = class_chances(said, self._settled_of(name).get("threshold", 0.0)) if given else []
+        if not given:
+            return []
+        said = item_outputs(self.model, self._windows(given, options), task=name)
+        chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
         classes = options.data.labels.classes
         labels = [
-            Label(classes[int(row.argmax())], float(row.max()), dict(zip(classes, map(float, row), strict=True))) for row in chances
+            Label(classes[int(row.argmax())], float(row.max()), dict(zip(classes, map(float, row), strict=True)))
+            for row in chances
         ]
         return labels[0] if single else labels
 
     @overload
-    def similarity(self, first: str, second: str, *, task: str | None = None) -> float: ...
+    def similarity(  # type: ignore[overload-overlap]
+        self, first: str, second: str, *, task: str | None = None
+    ) -> float: ...
     @overload
     def similarity(self, first: Iterable[str], second: Iterable[str], *, task: str | None = None) -> list[float]: ...
     def similarity(

@@ -50,7 +50,9 @@ class DataOptions(BaseModel):
     classes: tuple[str, ...] | None = None  # the labels, in order; found in the training file if not given
     scores: tuple[float, float] | None = None  # or: labels are numbers from the first to the second
     skip_broken: bool = False  # leave out broken rows, with a warning
-    dev_every: int | None = Field(default=None, ge=2)  # every so many rows of the training file, from the first, are the dev set
+    dev_every: int | None = Field(
+        default=None, ge=2
+    )  # every so many rows of the training file, from the first, are the dev set
     per_class: int | None = Field(default=None, ge=1)  # train on at most so many of each class
 
     @model_validator(mode="after")
@@ -99,7 +101,9 @@ class TaskOptions(BaseModel):
     @model_validator(mode="after")
     def _data_fits(self) -> TaskOptions:
         fields = ("columns", "classes", "scores", "skip_broken", "dev_every", "per_class")
-        if not self.of_sentences and (odd := [name for name in fields if name in self.data.model_fields_set and self._set(name)]):
+        if not self.of_sentences and (
+            odd := [name for name in fields if name in self.data.model_fields_set and self._set(name)]
+        ):
             raise ValueError(f"data.{odd[0]} is for sentences, but head.type {self.head.type!r} answers questions")
         return self
 
@@ -111,7 +115,8 @@ class TaskOptions(BaseModel):
     def _objective_fits(self) -> TaskOptions:
         if self.head.type not in self.objective.heads:
             raise ValueError(
-                f"objective.type {self.objective.type!r} is for the heads {', '.join(self.objective.heads)}, not {self.head.type}"
+                f"objective.type {self.objective.type!r} is for heads of type {', '.join(self.objective.heads)}, "
+                f"not {self.head.type}"
             )
         return self
 

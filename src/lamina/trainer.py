@@ -98,7 +98,7 @@ def _fit(
     judges = Judges(recipe, material.tokenizer)
     plan = make_plan(options, training, model, holdout, begun["steps"] if begun else None, spent=stored_in)
     write_json(run.info, info | {"steps": len(plan)})
-    chosen = any(part.examples for part in holdout.values())
+    points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)
     with run.metrics.open("ab") as metrics:
         metrics.truncate(state.metrics_bytes)
 
@@ -122,7 +122,7 @@ def _fit(
             losses,
             [(epoch, partial(make_step, training, turn, options.memory_tokens)) for epoch, turn in plan],
             evaluate=partial(judges.evaluate, parts=holdout),
-            evaluate_at=evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every) if chosen else set(),
+            evaluate_at=points if any(part.examples for part in holdout.values()) else set(),
             optimizer=optimizer,
             options=options,
             precision=choose_precision(options.precision, device),

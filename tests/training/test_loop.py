@@ -18,7 +18,7 @@ from lamina.model import Model
 from lamina.objectives import SpanLoss
 from lamina.progress import Silent
 from lamina.training.checkpoint import State, Weights, copy_weights
-from lamina.training.loop import Evaluation, Step, fit
+from lamina.training.loop import Evaluation, Loss, Step, fit
 from lamina.training.options import TrainOptions
 from tests.tiny import corpus, model, windows
 
@@ -61,7 +61,7 @@ class Training:
 
         self.state = fit(
             self.model,
-            {"main": [SpanLoss()]},
+            {"main": Loss([SpanLoss()])},
             steps or [(epoch, partial(step, WINDOWS, rows)) for epoch, rows in ROWS],
             evaluate=evaluated,
             evaluate_at=evaluate_at or set(),
@@ -155,7 +155,7 @@ def test_gradients_are_clipped() -> None:
     log: list[dict[str, Any]] = []
     fit(
         tiny,
-        {"main": [SpanLoss()]},
+        {"main": Loss([SpanLoss()])},
         [(0, partial(step, WINDOWS, np.arange(8)))],
         evaluate=lambda model: Evaluation(0, {}),
         evaluate_at=set(),

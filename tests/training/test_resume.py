@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lamina import trainer
+from lamina import planning, trainer
 from lamina.cache.part import Part
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
@@ -215,10 +215,10 @@ def test_drafts_of_a_killed_run_do_not_stay(tmp_path: Path) -> None:
 
 def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(tmp_path, minutes=5, epochs=7)
-    monkeypatch.setattr(trainer, "_epochs_in", lambda *_: 1.4)
+    monkeypatch.setattr(planning, "_epochs_in", lambda *_: 1.4)
     cut_off(made, tmp_path / "run", steps=3)
     planned = json.loads((tmp_path / "run" / "run.json").read_bytes())["steps"]
-    monkeypatch.setattr(trainer, "_epochs_in", lambda *_: 0.1)
+    monkeypatch.setattr(planning, "_epochs_in", lambda *_: 0.1)
     run = trainer.train(made, tmp_path / "run", resume=True)
     entries = [json.loads(line) for line in run.metrics.read_bytes().splitlines()]
     steps = [entry for entry in entries if "loss" in entry]
@@ -228,13 +228,13 @@ def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_measuring_leaves_no_trace() -> None:
-    made, held_out = Part(corpus(3), windows(corpus(3))), Part(corpus(1), windows(corpus(1)))
+    made, held_out = ({"main": Part(corpus(size), windows(corpus(size)))} for size in (3, 1))
     tiny = model(dropout=0.1)
     before = copy_weights(tiny)
     options = TrainOptions(minutes=0.01, batch_tokens=512)
-    assert len(trainer.make_plan(options, made, tiny, held_out)) >= 1
+    assert len(planning.make_plan(options, made, tiny, held_out)) >= 1
     assert all(np.array_equal(value, before[name]) for name, value in copy_weights(tiny).items())
     assert all(parameter.grad is None for parameter in tiny.parameters())
-    assert [rows.tolist() for _, rows in trainer.make_plan(options, made, tiny, held_out, known_steps=2)] == [
-        rows.tolist() for _, rows in list(plan_steps(0, 2, made.windows.lengths, tokens=512))[:2]
-    ]
+    planned = planning.make_plan(options, made, tiny, held_out, known_steps=2)
+    wanted = list(plan_steps(0, 2, {"main": made["main"].windows.lengths}, tokens=512))[:2]
+    assert [rows.tolist() for _, ((_, rows),) in planned] == [rows.tolist() for _, ((_, rows),) in wanted]

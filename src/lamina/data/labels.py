@@ -40,6 +40,10 @@ class Labels:
         """A score as its share of the way from low to high."""
         return (number - self.low) / (self.high - self.low)
 
+    def score(self, share: float) -> float:
+        """The score that is so much of the way from low to high."""
+        return self.low + share * (self.high - self.low)
+
 
 def as_score(label: str) -> float | None:
     """The finite number that a label is, or None."""

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
-from lamina.model import Model
 from lamina.heads import Outputs
+from lamina.model import Model
 from lamina.objectives import Remembers, Term
 from lamina.progress import Progress
 from lamina.training.checkpoint import State, copy_weights, load_weights
@@ -195,9 +195,7 @@ def _autocast(device: torch.device, precision: torch.dtype) -> AbstractContextMa
 
 def _check_finite(name: str, value: float, number: int, step: Sequence[tuple[str, Batch]]) -> None:
     if not np.isfinite(value):
-        windows = "; ".join(
-            ("" if task == "main" else f"{task} ") + ", ".join(map(str, batch.windows)) for task, batch in step
-        )
+        windows = "; ".join(("" if task == "main" else f"{task} ") + ", ".join(map(str, batch.windows)) for task, batch in step)
         raise LaminaError(
             f"the {name} is {value} at step {number + 1}, in windows {windows}: lower train.lr or look at these windows' texts"
         )

@@ -17,12 +17,11 @@ Plan = Sequence[tuple[int, Turn]]  # the epoch and the tasks of every step
 Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "combined"]
 
 POOL = 1024  # windows that are sorted by length together: enough for hardly any padding, few enough to stay random
+TURNS = b"turns"  # sets the order of tasks apart from the orders of their items
 ANNEALING = 0.8  # by how much the power of a task's size falls from the first epoch to the last (Stickland and Murray 2019)
 
 
-def plan_epoch(
-    seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: int | None = None, task: int = 0
-) -> list[Longs]:
+def plan_epoch(seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: int | None = None, task: int = 0) -> list[Longs]:
     """The steps of one epoch, each an array of window numbers of about equal length.
 
     A step holds as many windows as `tokens` allows when padded, or exactly `windows` (the last of a pool may hold fewer).
@@ -64,13 +63,13 @@ def plan_steps(
     sizes = [len(plan_epoch(seed, 0, lengths[n], tokens=tokens, windows=windows, task=i)) for i, n in enumerate(names)]
     for epoch in range(int(np.ceil(epochs))):
         if len(names) == 1 or sampling == "proportional":
-            steps = [
+            turns: list[Turn] = [
                 ((name, rows),)
                 for number, name in enumerate(names)
                 for rows in plan_epoch(seed, epoch, lengths[name], tokens=tokens, windows=windows, task=number)
             ]
-            order = np.random.default_rng([seed, epoch, *b"turns"]).permutation(len(steps)) if len(names) > 1 else range(len(steps))
-            turns = [steps[i] for i in order]
+            if len(names) > 1:
+                turns = [turns[i] for i in np.random.default_rng([seed, epoch, *TURNS]).permutation(len(turns))]
         else:
             shares = _tasks_of_steps(sampling, sizes, epoch, epochs, seed)
             turns = [tuple((names[task], next(streams[task])) for task in step) for step in shares]
@@ -93,7 +92,7 @@ def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs
     last = max(1, int(np.ceil(epochs)) - 1)
     power = 0.5 if sampling == "square_root" else 1 - ANNEALING * epoch / last
     turns = np.repeat(np.arange(tasks), parts(np.array(sizes, np.float64) ** power, total))
-    return [(int(task),) for task in np.random.default_rng([seed, epoch, *b"turns"]).permutation(turns)]
+    return [(int(task),) for task in np.random.default_rng([seed, epoch, *TURNS]).permutation(turns)]
 
 
 def parts(weights: npt.NDArray[np.float64], total: int) -> Longs:
