@@ -20,6 +20,7 @@ import torch
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
 from lamina.assemble import Trained, load_trained
+from lamina.cache.part import Part
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.windows import Windows, cut_examples
@@ -28,6 +29,7 @@ from lamina.evaluation import score_all
 from lamina.heads import CosineHeadOptions
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.inference import Floats, item_outputs, span_logits, text_vectors
+from lamina.judging import SentenceJudge
 from lamina.labelling import class_chances, said_scores
 from lamina.progress import Progress, Silent
 from lamina.recipe import TaskOptions
@@ -155,6 +157,14 @@ class Reader:
         """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives."""
         return score_all(self.predict(examples, progress), examples, self.threshold)
 
+    def evaluate_sentences(
+        self, sentences: Sequence[Sentence], *, task: str | None = None, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Accuracy and macro-F1 of classes, the correlations of scores."""
+        name, options = self.sentence_task(task)
+        part = Part(sentences, self._cut(sentences, options))
+        return SentenceJudge(name, options).measure(self.model, part, self._settled_of(name), progress or Silent())[0]
+
     @overload  # as above: a pair is an iterable of texts, too
     def classify(  # type: ignore[overload-overlap]
         self, texts: Text, *, task: str | None = None
@@ -172,10 +182,8 @@ class Reader:
         said = item_outputs(self.model, self._windows(given, options), task=name)
         chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
         classes = options.data.labels.classes
-        labels = [
-            Label(classes[int(row.argmax())], float(row.max()), dict(zip(classes, map(float, row), strict=True)))
-            for row in chances
-        ]
+        found = [dict(zip(classes, map(float, row), strict=True)) for row in chances]
+        labels = [Label(best, of_text[best], of_text) for of_text in found for best in [max(of_text, key=of_text.__getitem__)]]
         return labels[0] if single else labels
 
     @overload
@@ -203,7 +211,7 @@ class Reader:
             scores: list[float] = []
         elif labels.are_scores:
             how = options.head.map if isinstance(options.head, CosineHeadOptions) else "none"
-            scores = [labels.low + float(share) * (labels.high - labels.low) for share in said_scores(said, how)]
+            scores = [labels.score(float(share)) for share in said_scores(said, how)]
         else:
             chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
             scores = [float(row[-1]) for row in chances]
@@ -229,6 +237,9 @@ class Reader:
                         raise LaminaError(f"text {number} is empty")
                     _check_text(f"text {number}", part)
             sentences.append(Sentence(str(number), first, second))
+        return self._cut(sentences, task, sides)
+
+    def _cut(self, sentences: Sequence[Sentence], task: TaskOptions, sides: int | None = None) -> Windows:
         own = cast(SentenceHeadOptions, task.head).sides
         return make_sentence_windows(
             sentences, self.tokenizer, task.data.labels, length=self.recipe.window.length, sides=own if sides is None else sides
@@ -255,6 +266,15 @@ class Reader:
         if not best:
             raise LaminaError(f"this model has no task for {what}: its heads are {self._heads()}")
         raise LaminaError(f"this model has several tasks for {what}: name one of {', '.join(best)}")
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers questions."""
+        return self._span is not None
+
+    def sentence_task(self, name: str | None = None) -> tuple[str, TaskOptions]:
+        """The task of sentences of that name, or the only one."""
+        return self._task(name, "sentences", lambda task: task.of_sentences)
 
     def _settled_of(self, name: str) -> dict[str, Any]:
         return self._settled.get(name, {"threshold": self.threshold})

@@ -24,7 +24,7 @@ DEFAULT_MODEL = "runs/quickstart"
 MODEL_HELP = "A run folder, or a question-answering checkpoint: a folder or a hub id."
 
 app = typer.Typer(
-    help="Fine-tunes BERT-family encoders for extractive question answering, and says what it cost.",
+    help="Fine-tunes BERT-family encoders to answer questions and to judge sentences, and says what it cost.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -94,9 +94,15 @@ def print_json(value: object) -> None:
 
 
 def print_scores(scores: Mapping[str, Any]) -> None:
-    """Of answers, a line a threshold; of anything else, a line a score."""
+    """Of answers, a line a threshold; of several tasks, those of each; of anything else, a line of its numbers."""
     if not all(isinstance(values, Mapping) for values in scores.values()):
-        print(", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        numbers = {name: value for name, value in scores.items() if not isinstance(value, Mapping)}
+        print(", ".join(f"{name} {value:.3f}" for name, value in numbers.items()))
+        return
+    if "zero" not in scores:
+        for name, values in scores.items():
+            print(f"{name}: ", end="\n" if "zero" in values else "")
+            print_scores(values)
         return
     print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")
     for name, values in scores.items():

@@ -93,17 +93,26 @@ def ask(
 def evaluate(
     model: ModelArgument,
     data: DataOption,
+    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks of sentences: which.")] = None,
     duplicate_ids: Duplicates = "error",
     device: Device = "auto",
     threads: Threads = None,
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
-    """Score a model on a data set, at the model's own threshold, at 0 and at the best."""
-    from lamina.data.sources import load_examples
+    """Score a model on a data set: answers at the model's own threshold, at 0 and at the best; of sentences, classes and
+    scores."""
+    from lamina.data.sources import load_examples, load_sentences
     from lamina.progress import shown
 
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    if not reader.answers:
+        name, options = reader.sentence_task(task)
+        sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken)
+        with shown() as progress:
+            found = reader.evaluate_sentences(sentences, task=name, progress=progress)
+        print_json(found) if as_json else print_scores(found)
+        return
     examples = load_examples(data, duplicate_ids=duplicate_ids)
     with shown() as progress:
         scores = reader.evaluate(examples, progress)
