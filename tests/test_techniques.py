@@ -65,7 +65,7 @@ LABELS = {
 
 
 def recipe_of(kind: str, name: str) -> Recipe:
-    """The defaults but for one technique, on a tiny random encoder without dropout; an objective with the first of its heads."""
+    """The defaults but for one technique, on a tiny random encoder without dropout; an objective with its first head."""
     head = each(ObjectiveOptions)[name].heads[0] if kind == "objective" else name if kind == "head" else "span"
     labels = LABELS[head][0] if head in LABELS else {}
     return parse_recipe(
@@ -102,7 +102,9 @@ def shapes(outputs: Outputs, batch: Batch) -> list[tuple[int, ...]]:
         return [tuple(batch.ids.shape)] * 2
     if isinstance(outputs, PairOutputs):
         return [(8,), (8,), (8, outputs.first.shape[1]), (8, outputs.first.shape[1])]
-    return [(8,)] if isinstance(outputs, ScoreOutputs) else [(8, 4 if batch.labels is not None and batch.labels.max() > 1 else 2)]
+    return (
+        [(8,)] if isinstance(outputs, ScoreOutputs) else [(8, 4 if batch.labels is not None and batch.labels.max() > 1 else 2)]
+    )
 
 
 def test_shapes_and_finiteness(kind: str, name: str) -> None:
