@@ -16,6 +16,8 @@ from lamina.assemble import build_model, make_optimizer
 from lamina.data.squad import to_squad
 from lamina.encoder import load as encoders
 from lamina.recipe import parse_recipe
+from lamina.training.options import TrainOptions
+from tests import tiny
 from tests.tiny import corpus
 
 
@@ -70,6 +72,42 @@ def test_the_rates_are_what_the_steps_take(tmp_path: Path) -> None:
     start = build_model(recipe, encoders.build(encoders.find(recipe.encoder))).state_dict()
     moved = {name for name, value in load_file(run.model).items() if not torch.allclose(value, start[name], atol=1e-9)}
     assert moved == {"tasks.main.head.weight", "tasks.main.head.bias"}
+
+
+def test_on_a_quadratic_it_goes_the_way_of_torchs_adamw() -> None:
+    """sum (p - 2)^2 over all parameters: matrices as AdamW with decay, vectors without; and as the formula, written out."""
+    options = TrainOptions(lr=1e-2, weight_decay=0.1)
+    ours, torchs = tiny.model(), tiny.model()
+    matrices, vectors = ([p for p in torchs.parameters() if (p.ndim > 1) == many] for many in (True, False))
+    decays = [(matrices, 0.1), (vectors, 0.0)]
+    optimizers = (
+        make_optimizer(ours, options),
+        *(torch.optim.AdamW(some, lr=1e-2, weight_decay=decay, foreach=False) for some, decay in decays),
+    )
+    start = [p.detach().double().clone() for p in ours.parameters()]
+    written = [_adamw(p, 1e-2, 0.1 if p.ndim > 1 else 0.0, steps=20) for p in start]
+    for _ in range(20):
+        for model in (ours, torchs):
+            torch.stack([(p - 2).square().sum() for p in model.parameters()]).sum().backward()  # type: ignore[no-untyped-call]
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    for one, other, by_hand, begun in zip(ours.parameters(), torchs.parameters(), written, start, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(one.double(), by_hand, atol=1e-5, rtol=1e-4)
+        assert not torch.allclose(one.double(), begun, atol=1e-2)
+
+
+def _adamw(x: torch.Tensor, lr: float, decay: float, steps: int) -> torch.Tensor:
+    """Loshchilov and Hutter 2019 on (x - 2)^2, with betas 0.9 and 0.999."""
+    x = x.clone()
+    mean, square = torch.zeros_like(x), torch.zeros_like(x)
+    for step in range(1, steps + 1):
+        slope = 2 * (x - 2)
+        mean = 0.9 * mean + 0.1 * slope
+        square = 0.999 * square + 0.001 * slope**2
+        x = (1 - lr * decay) * x - lr * (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)).sqrt() + 1e-8)
+    return x
 
 
 @pytest.mark.parametrize("seed", [0, 7])

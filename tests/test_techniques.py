@@ -15,7 +15,7 @@ from lamina.answers.decode import decode
 from lamina.assemble import build_model, make_optimizer
 from lamina.data.batches import Batch, make_batch
 from lamina.encoder import load as encoders
-from lamina.heads import HeadOptions, SpanOutputs
+from lamina.heads import ClassOutputs, HeadOptions, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.heads.answerability import IMPOSSIBLE
 from lamina.heads.outputs import logits_of
 from lamina.inference import class_logits, span_logits
@@ -24,16 +24,16 @@ from lamina.model import Model
 from lamina.objectives import ObjectiveOptions
 from lamina.recipe import Recipe, parse_recipe
 from lamina.training.checkpoint import load_weights, trained_weights
-from tests.tiny import corpus, windows
+from tests.tiny import corpus, sentences, windows
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"
 
 
-def each(options: Any) -> list[str]:
-    """The `type` of each member of a registry: of one options class, or of an (annotated) union of them."""
+def each(options: Any) -> dict[str, Any]:
+    """The members of a registry by their `type`: of one options class, or of an (annotated) union of them."""
     if get_origin(options) is Annotated:
         options = get_args(options)[0]
-    return [member.model_fields["type"].default for member in get_args(options) or (options,)]
+    return {member.model_fields["type"].default: member for member in get_args(options) or (options,)}
 
 
 REGISTRIES = {"mixer": MixerOptions, "head": HeadOptions, "objective": ObjectiveOptions}
@@ -52,14 +52,26 @@ OTHERS = {
     "xception": (2e-3, 40),
 }
 
+# What the eight sentences or pairs are labelled with, and what these labels mean; of pairs, every other one is alike.
+CLASSES: dict[str, Any] = {"classes": ["bad", "poor", "good", "best"]}
+ALIKE: dict[str, Any] = {"classes": ["no", "yes"]}
+SCORES: dict[str, Any] = {"scores": [0, 5]}
+LABELS = {
+    "classification": (CLASSES, [0, 1, 2, 3, 3, 2, 1, 0]),
+    "regression": (SCORES, [0, 1.5, 2, 3, 5, 4.5, 2.5, 1]),
+    "cosine": (ALIKE, [1, 0] * 4),
+    "concatenation": (ALIKE, [1, 0] * 4),
+}
+
 
 def recipe_of(kind: str, name: str) -> Recipe:
-    """The defaults but for one technique, on a tiny random encoder without dropout."""
-    head = {"head": {"type": name}} if kind == "objective" else {}  # an objective is for the head of its name
+    """The defaults but for one technique, on a tiny random encoder without dropout; an objective with its first head."""
+    head = each(ObjectiveOptions)[name].heads[0] if kind == "objective" else name if kind == "head" else "span"
+    labels = LABELS[head][0] if head in LABELS else {}
     return parse_recipe(
         {
-            "data": {"train": "unused"},
-            **head,
+            "data": {"train": "unused"} | labels,
+            "head": {"type": head},
             kind: {"type": name},
             "encoder": {"model": "tiny", "pretrained": False, "dropout": 0.0},
             "train": {"lr": OTHERS.get(name, USUAL)[0]},
@@ -72,34 +84,49 @@ def built(recipe: Recipe, seed: int = 0) -> Model:
     return build_model(recipe, encoders.build(encoders.find(recipe.encoder)))
 
 
-def batch_of_eight() -> Batch:
-    """Eight questions of two articles, one of them without an answer."""
-    return make_batch(windows(corpus(2)[:8]), range(8))
+def batch_of_eight(recipe: Recipe) -> Batch:
+    """Eight questions of two articles, one of them without an answer; or eight sentences, or pairs, with labels."""
+    head = recipe.main.head
+    if head.reads == "questions":
+        return make_batch(windows(corpus(2)[:8]), range(8))
+    return make_batch(sentences(LABELS[head.type][1], head.sides), range(8 * head.sides))
 
 
 def loss_of(model: Model, recipe: Recipe, batch: Batch) -> torch.Tensor:
-    term = recipe.main.objective.build()
+    term = recipe.main.objective.build(recipe.main.data.labels)
     return term(model, batch, model(batch), term.counts(batch))
 
 
+def shapes(outputs: Outputs, batch: Batch) -> list[tuple[int, ...]]:
+    if isinstance(outputs, SpanOutputs):
+        return [tuple(batch.ids.shape)] * 2
+    if isinstance(outputs, PairOutputs):
+        return [(8,), (8,), (8, outputs.first.shape[1]), (8, outputs.first.shape[1])]
+    return (
+        [(8,)] if isinstance(outputs, ScoreOutputs) else [(8, 4 if batch.labels is not None and batch.labels.max() > 1 else 2)]
+    )
+
+
 def test_shapes_and_finiteness(kind: str, name: str) -> None:
-    batch = batch_of_eight()
-    outputs = built(recipe_of(kind, name)).eval()(batch)
+    recipe = recipe_of(kind, name)
+    batch = batch_of_eight(recipe)
+    outputs = built(recipe).eval()(batch)
+    assert [tuple(logits.shape) for logits in logits_of(outputs)] == shapes(outputs, batch)
     for logits in logits_of(outputs):
-        assert logits.shape == (batch.ids.shape if isinstance(outputs, SpanOutputs) else (8, 2))
         assert logits.dtype == torch.float32
         assert torch.isfinite(logits).all()
 
 
 def test_padding_is_ignored(kind: str, name: str) -> None:
-    model = built(recipe_of(kind, name)).eval()
-    batch = batch_of_eight()
+    recipe = recipe_of(kind, name)
+    model = built(recipe).eval()
+    batch = batch_of_eight(recipe)
     assert not batch.mask.all()
     noise = torch.randint(1000, 2000, batch.ids.shape)
     noisy = replace(batch, ids=torch.where(batch.mask, batch.ids, noise), type_ids=batch.type_ids | ~batch.mask)
     narrow = (batch.ids, batch.type_ids, batch.mask, batch.context)
     ids, type_ids, mask, context = (torch.nn.functional.pad(part, (0, 5)) for part in narrow)
-    wide = Batch(ids, type_ids, mask, context, batch.gold, batch.windows)
+    wide = replace(batch, ids=ids, type_ids=type_ids, mask=mask, context=context)
     with torch.no_grad():
         plain, other, wider = model(batch), model(noisy), model(wide)
     spans = isinstance(plain, SpanOutputs)
@@ -112,13 +139,15 @@ def test_padding_is_ignored(kind: str, name: str) -> None:
 def test_gradients_reach_every_trainable_parameter(kind: str, name: str) -> None:
     recipe = recipe_of(kind, name)
     model = built(recipe).train()
-    loss = loss_of(model, recipe, batch_of_eight())
+    loss = loss_of(model, recipe, batch_of_eight(recipe))
     assert torch.isfinite(loss)
     loss.backward()  # type: ignore[no-untyped-call]
     reached = {
         parameter_name: parameter.grad
         for parameter_name, parameter in model.named_parameters()
-        if parameter.requires_grad and (name == "answerability" or not parameter_name.startswith("encoder.pooler."))
+        if parameter.requires_grad
+        and (name == "answerability" or not parameter_name.startswith("encoder.pooler."))
+        and not (name == "cosine_embedding" and ".turn." in parameter_name)  # which learns from the cosine, not from the logit
     }
     assert len(reached) > 20
     for parameter_name, gradient in reached.items():
@@ -134,7 +163,7 @@ def test_saved_and_loaded_it_is_the_same(kind: str, name: str, tmp_path: Path) -
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.01 * torch.randn_like(parameter))
-    batch = batch_of_eight()
+    batch = batch_of_eight(recipe)
     wanted = logits_of(model(batch))
     assert not torch.equal(logits_of(other(batch))[0], wanted[0])
     save_file(trained_weights(model), tmp_path / "model.safetensors")
@@ -148,7 +177,7 @@ def learned(recipe_json: str, steps: int) -> Model:
     recipe = Recipe.model_validate_json(recipe_json)
     model = built(recipe).train()
     optimizer = make_optimizer(model, recipe.train)
-    batch = batch_of_eight()
+    batch = batch_of_eight(recipe)
     for _ in range(steps):
         loss = loss_of(model, recipe, batch)
         optimizer.zero_grad()
@@ -157,11 +186,27 @@ def learned(recipe_json: str, steps: int) -> Model:
     return model.eval()
 
 
+@torch.no_grad()
+def learned_labels(model: Model, batch: Batch) -> bool:
+    """Whether a model says every sentence's label."""
+    outputs, wanted = model(batch), batch.labels
+    assert wanted is not None
+    if isinstance(outputs, ScoreOutputs):
+        return bool(((5 * outputs.scores - wanted).abs() < 0.5).all())
+    if isinstance(outputs, PairOutputs):
+        return bool(((outputs.logits > 0) == wanted.bool()).all())
+    assert isinstance(outputs, ClassOutputs)
+    return bool((outputs.logits.argmax(-1) == wanted).all())
+
+
 def test_eight_examples_can_be_learned_by_heart(kind: str, name: str) -> None:
     recipe = recipe_of(kind, name)
     model = learned(recipe.model_dump_json(), OTHERS.get(name, USUAL)[1])
     with torch.no_grad():
-        assert loss_of(model, recipe, batch_of_eight()).item() < 0.05
+        assert loss_of(model, recipe, batch_of_eight(recipe)).item() < 0.05
+    if recipe.main.head.reads == "sentences":
+        assert learned_labels(model, batch_of_eight(recipe))
+        return
     examples = corpus(2)[:8]
     made = windows(examples)
     if recipe.main.head.type == "answerability":

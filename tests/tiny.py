@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import torch
 
 from lamina.data.examples import Answer, Example
@@ -97,6 +98,40 @@ def corpus(articles: int = 12) -> list[Example]:
 
 def windows(examples: Sequence[Example], options: WindowOptions = SHORT) -> Windows:
     return make_windows(examples, tokenizer(), options)
+
+
+_CLAIMS = (
+    ("The heron sleeps in the old mill.", "In the old mill, a heron is asleep."),
+    ("Nobody has ever seen the copper mine.", "Dried figs are sold at the harbour."),
+    ("A falcon circles above the north tower, waiting for rain.", "Above the tower a falcon flies in circles."),
+    ("The trout is silver.", "Barley bread tastes best on the second day after it was baked."),
+    ("Badgers dig at night.", "At night, badgers dig."),
+    ("What a wonderful salt marsh this is, full of reeds and birds!", "The raven has stolen my spoon."),
+    ("Moose eat moss.", "Green moss is what a moose eats."),
+    ("The quarry flooded in spring, and the otters came.", "Geckos walk on walls."),
+)
+
+
+def sentences(labels: Sequence[float], sides: int = 1) -> Windows:
+    """Eight sentences, or pairs in two windows each; every other pair means the same. Short, with padding in a batch."""
+    texts = [text for pair in _CLAIMS for text in pair[:sides]]
+    tokens, layout = tokenizer().encode(texts), tokenizer().layout
+    rows = [[*layout.before, *tokens.ids[tokens.text(number)].tolist(), *layout.after] for number in range(len(texts))]
+    lengths = [len(row) for row in rows]
+    nothing = np.zeros(sum(lengths), np.int32)
+    return Windows(
+        starts=np.concatenate([[0], np.cumsum(lengths)]),
+        ids=np.concatenate(rows).astype(np.int32),
+        type_ids=nothing,
+        context=nothing.astype(bool),
+        offsets=np.stack([nothing, nothing], 1),
+        max_context=nothing.astype(bool),
+        example=np.arange(len(texts), dtype=np.int32) // sides,
+        gold=np.zeros((len(texts), 2), np.int32),
+        pad=tokenizer().pad,
+        sides=sides,
+        labels=np.array(labels, np.float32),
+    )
 
 
 def model(seed: int = 0, *, layers: int = 1, hidden: int = 16, dropout: float = 0.0) -> Model:

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lamina.data.batches import Batch
+from lamina.data.labels import Labels
+from lamina.errors import LaminaError
+from lamina.heads.outputs import PairOutputs, ScoreOutputs
+from lamina.model import Model
+from lamina.objectives import RankingOptions, TermsOptions
+
+NO_MODEL = cast(Model, None)
+TWO = Labels(("no", "yes"))
+Pair = tuple[str, str, bool]  # two texts and whether they are alike
+
+
+def batch_of(pairs: list[Pair], padding: int = 0) -> Batch:
+    """A row of letters for each text, the rest of it padding of any content."""
+    texts = [text for pair in pairs for text in pair[:2]]
+    width = max(map(len, texts)) + padding
+    torch.manual_seed(len(pairs))
+    ids = torch.randint(97, 123, (len(texts), width))
+    mask = torch.arange(width) < torch.tensor([len(text) for text in texts])[:, None]
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.tensor([ord(letter) for letter in text])
+    labels = torch.tensor([float(alike) for *_, alike in pairs])
+    gold = torch.zeros(len(texts), 2, dtype=torch.int64)
+    return Batch(ids, torch.zeros_like(ids), mask, mask, gold, tuple(range(len(texts))), labels=labels, sides=2)
+
+
+def outputs_of(pairs: list[Pair]) -> PairOutputs:
+    """A random unit vector for each text; equal texts have equal ones."""
+    generator = torch.Generator().manual_seed(5)
+    vectors: dict[str, torch.Tensor] = {}
+    for text in [text for pair in pairs for text in pair[:2]]:
+        vectors.setdefault(text, torch.nn.functional.normalize(torch.randn(6, generator=generator), dim=-1))
+    first, second = (torch.stack([vectors[pair[side]] for pair in pairs]) for side in (0, 1))
+    cosine = (first * second).sum(-1)
+    return PairOutputs(cosine, cosine, first, second)
+
+
+def naive(pairs: list[Pair], scale: float) -> float:
+    outputs, losses = outputs_of(pairs), []
+    for i, (a, b, alike) in enumerate(pairs):
+        if not alike:
+            continue
+        for forward in (True, False):
+            asking = outputs.first[i] if forward else outputs.second[i]
+            candidates = outputs.second if forward else outputs.first
+            own = math.exp(scale * float(asking @ candidates[i]))
+            total = own
+            for j, (c, d, also_alike) in enumerate(pairs):
+                text, its_partner = (d, c) if forward else (c, d)
+                known = text in (a, b) or (also_alike and its_partner in (a, b))
+                if j != i and not known:
+                    total += math.exp(scale * float(asking @ candidates[j]))
+            losses.append(-math.log(own / total))
+    return sum(losses) / max(1, len(losses))
+
+
+words = st.sampled_from(["a", "b", "ab", "ba", "abc", "c", "cab"])
+
+
+@given(st.lists(st.tuples(words, words, st.booleans()), min_size=1, max_size=7), st.sampled_from([1.0, 5.0]))
+@settings(deadline=None, max_examples=150)
+def test_it_is_what_a_loop_computes(pairs: list[Pair], scale: float) -> None:
+    batch = batch_of(pairs)
+    term = RankingOptions(scale=scale).build("main", TWO)
+    assert term.counts(batch) == {"ranking.positives": sum(alike for *_, alike in pairs)}
+    found = term(NO_MODEL, batch, outputs_of(pairs), term.counts(batch)).item()
+    assert found == pytest.approx(naive(pairs, scale), abs=1e-5)
+
+
+def test_without_equal_texts_it_is_the_plain_softmax_both_ways() -> None:
+    pairs: list[Pair] = [("a", "b", True), ("c", "d", True), ("e", "f", True), ("g", "h", True)]
+    outputs = outputs_of(pairs)
+    scores = 20 * outputs.first @ outputs.second.t()
+    target = torch.arange(4)
+    wanted = (torch.nn.functional.cross_entropy(scores, target) + torch.nn.functional.cross_entropy(scores.t(), target)) / 2
+    term = RankingOptions().build("main", TWO)
+    found = term(NO_MODEL, batch_of(pairs), outputs, {"ranking.positives": 4.0})
+    assert found.item() == pytest.approx(wanted.item(), abs=1e-5)
+
+
+def test_the_same_text_is_no_negative_and_padding_does_not_hide_it() -> None:
+    alone: list[Pair] = [("rain", "drizzle", True)]
+    doubled: list[Pair] = [("rain", "drizzle", True), ("sun", "drizzle", False)]
+    other: list[Pair] = [("rain", "drizzle", True), ("sun", "moon", False)]
+    term = RankingOptions(scale=1.0).build("main", TWO)
+    losses = [term(NO_MODEL, batch_of(p, 3), outputs_of(p), {"ranking.positives": 1.0}).item() for p in (alone, doubled, other)]
+    assert losses[0] == 0
+    assert 0 < losses[1] < losses[2]  # "sun" still is a negative of "drizzle"
+
+
+def test_a_step_without_alike_pairs_costs_nothing() -> None:
+    pairs: list[Pair] = [("a", "b", False), ("c", "d", False)]
+    outputs = outputs_of(pairs)
+    outputs.first.requires_grad_()
+    term = RankingOptions().build("main", TWO)
+    loss = term(NO_MODEL, batch_of(pairs), outputs, {"ranking.positives": 0.0})
+    assert loss.item() == 0
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert outputs.first.grad is not None
+    assert not outputs.first.grad.any()
+
+
+def test_scores_count_as_alike_from_three_of_five() -> None:
+    batch = batch_of([("a", "b", True), ("c", "d", True), ("e", "f", True)])
+    assert batch.labels is not None
+    batch.labels.copy_(torch.tensor([2.9, 3.0, 5.0]))
+    assert RankingOptions().build("main", Labels(low=0, high=5)).counts(batch) == {"ranking.positives": 2.0}
+
+
+def test_weight() -> None:
+    pairs: list[Pair] = [("a", "b", True), ("c", "d", False)]
+    once, twice = (
+        RankingOptions(weight=w).build("main", TWO)(NO_MODEL, batch_of(pairs), outputs_of(pairs), {"ranking.positives": 1.0})
+        for w in (1.0, 2.0)
+    )
+    assert twice.item() == pytest.approx(2 * once.item())
+    assert TermsOptions(ranking=RankingOptions(weight=0)).build("main", TWO) == []
+
+
+def test_what_it_is_not_for() -> None:
+    with pytest.raises(LaminaError, match=r"terms\.ranking needs scores or two classes"):
+        RankingOptions().build("main", Labels(("a", "b", "c")))
+    term = RankingOptions().build("main", TWO)
+    with pytest.raises(LaminaError, match=r'choose head\.type = "cosine"'):
+        term(NO_MODEL, batch_of([("a", "b", True)]), ScoreOutputs(torch.zeros(1)), {"ranking.positives": 1.0})
