@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from lamina.data import fables, sources
-from lamina.data.examples import Answer, Example
+from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.sentences import ColumnOptions
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 
@@ -74,7 +75,7 @@ def test_a_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None
     assert sources.load_examples("own.json") == [EXAMPLE]
 
 
-@pytest.mark.parametrize("ending", ["", ".json", ".json.xz", ".jsonl.gz", ".csv", ".csv.xz"])
+@pytest.mark.parametrize("ending", ["", ".json", ".json.xz", ".jsonl.gz", ".csv", ".csv.xz", ".tsv", ".tsv.gz"])
 def test_the_data_folder_adds_the_ending(data: Path, ending: str) -> None:
     file = data / "sub" / f"own-v1.1{ending}"
     file.parent.mkdir()
@@ -131,6 +132,51 @@ def test_available(data: Path) -> None:
         sources.Listed("sub/own.json", "json", file.stat().st_size, file),
     ]
     assert sources.locate("sub/own.json") == file
+
+
+# Sentences
+
+
+def test_sentences_have_the_same_kinds_of_names(tmp_path: Path, data: Path) -> None:
+    (data / "owls.tsv").write_text("text\tlabel\tmood\nAn owl flies.\t1\tgood\n")
+    expected = [Sentence("1", "An owl flies.", None, "1")]
+    assert sources.load_sentences("owls") == sources.load_sentences("owls.tsv") == expected
+    assert sources.load_sentences(str(data / "owls.tsv")) == expected
+    assert sources.load_sentences("owls", ColumnOptions(label="mood"))[0].label == "good"
+    assert [(listed.name, listed.format) for listed in sources.available()][-1] == ("owls.tsv", "tsv")
+    assert "did you mean 'owls'" in complaint("owl")
+
+
+@pytest.mark.usefixtures("hub")
+def test_sentences_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "files", ("train.tsv", "dev.tsv"))
+    monkeypatch.setattr(Hub, "body", b"text\tlabel\nAn owl flies.\t1\n")
+    assert sources.load_sentences("ann/owls:dev") == [Sentence("1", "An owl flies.", None, "1")]
+    assert len(sources.load_sentences("hub:ann/owls/train.tsv")) == 1
+
+
+@pytest.mark.parametrize("name", ["owls.tsv", "owls.csv", "owls.jsonl"])
+def test_sentences_are_no_questions(data: Path, name: str) -> None:
+    text = '{"text": "An owl", "label": 1}\n' if name.endswith("jsonl") else "text\tlabel\nAn owl\t1\n"
+    (data / name).write_text(text)
+    with pytest.raises(LaminaError, match=r"^owls: holds labelled sentences, which the heads of sentences read, not questions"):
+        sources.load_examples("owls")
+
+
+def test_questions_are_no_sentences(data: Path) -> None:
+    write(data / "own.json")
+    (data / "table.csv").write_text("question,context,answer\nWhat flies?,An owl flies.,An owl\n")
+    for name in ("own", "table", "fables/dev"):
+        with pytest.raises(LaminaError, match="questions to contexts, which the span heads read"):
+            sources.load_sentences(name)
+
+
+def test_a_file_of_neither_kind_keeps_its_own_complaint(data: Path) -> None:
+    (data / "odd.csv").write_text("when,where\n1,2\n")
+    with pytest.raises(LaminaError, match="the header needs the columns question, context, answer"):
+        sources.load_examples("odd")
+    with pytest.raises(LaminaError, match="which column is the text"):
+        sources.load_sentences("odd")
 
 
 def test_importing_is_light() -> None:

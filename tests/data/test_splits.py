@@ -2,14 +2,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.examples import Example
-from lamina.data.splits import hold_out, sample
-from lamina.errors import LaminaError
+from lamina.data.examples import Example, Sentence
+from lamina.data.sentences import read_sentences
+from lamina.data.splits import every, hold_out, hold_out_sentences, per_class, sample
+from lamina.errors import LaminaError, LaminaWarning
 from tests.tiny import corpus, example
 
 
@@ -65,3 +67,112 @@ def test_samples_keep_the_order_and_grow_with_the_count() -> None:
     assert {e.id for e in drawn[5]} < {e.id for e in drawn[20]} < {e.id for e in drawn[59]}
     assert sample(examples, 20, 4) != drawn[20]
     assert sample(examples, None, 3) == sample(examples, 1000, 3) == examples
+    assert sample("abcdef", 6, 0) == [*"abcdef"], "of anything"
+
+
+# Sentences
+
+
+def pairs(texts: list[tuple[int, int]], labels: list[str]) -> list[Sentence]:
+    return [
+        Sentence(str(row), f"text {a}", f"TEXT  {b}" if b else None, labels[row % len(labels)])
+        for row, (a, b) in enumerate(texts)
+    ]
+
+
+def said(sentences: list[Sentence]) -> set[str]:
+    return {" ".join(text.lower().split()) for s in sentences for text in (s.first, s.second) if text}
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 60)), min_size=2, max_size=60),
+    st.lists(st.sampled_from(["0", "1", "2.5", "x"]), min_size=1, max_size=7),
+    st.floats(0.01, 0.9),
+    st.integers(0, 9),
+)
+def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labels: list[str], share: float, seed: int) -> None:
+    rows = pairs([(1000, 0), *texts], labels)  # one row at least shares no text
+    try:
+        kept, held = hold_out_sentences(rows, share, seed)
+    except LaminaError:
+        assert len(groups(rows)) == 1
+        return
+    assert not said(kept) & said(held)
+    assert [row for row in rows if row in kept] == kept, "the old order"
+    assert [row for row in rows if row in held] == held
+    assert len(kept) + len(held) == len(rows)
+    assert kept
+    assert held
+    if len(held) > share * len(rows):
+        assert len(held) == min(map(len, groups(rows))), "only the smallest group may overshoot"
+    assert len(held) + min(map(len, groups(kept))) > share * len(rows), "there was room for another group"
+
+
+def groups(rows: list[Sentence]) -> list[set[str]]:
+    """Rows that share texts, found by joining until nothing more joins."""
+    found = [({row.id}, said([row])) for row in rows]
+    joined = True
+    while joined:
+        joined = False
+        for i, (_, texts) in enumerate(found):
+            other = next((j for j in range(i + 1, len(found)) if found[j][1] & texts), None)
+            if other is not None:
+                ids, more = found.pop(other)
+                found[i][0].update(ids)
+                found[i][1].update(more)
+                joined = True
+                break
+    return [ids for ids, _ in found]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.4])
+def test_each_class_is_held_out_by_its_share(share: float) -> None:
+    rows = [Sentence(str(i), f"text {i}", None, "rare" if i % 20 == 0 else "often") for i in range(1000)]
+    _, held = hold_out_sentences(rows, share, 0)
+    assert Counter(row.label for row in held) == {
+        "rare": round(50 * share // 1),
+        "often": round(1000 * share) - 50 * share // 1,
+    }
+
+
+def test_the_seed_decides_which_sentences() -> None:
+    rows = [Sentence(str(i), f"text {i}", None, str(i % 3)) for i in range(60)]
+    assert hold_out_sentences(rows, 0.2, 1) == hold_out_sentences(rows, 0.2, 1)
+    assert len({tuple(row.id for row in hold_out_sentences(rows, 0.2, seed)[1]) for seed in range(8)}) == 8
+
+
+def test_sentences_that_cannot_be_split() -> None:
+    rows = pairs([(1, 2), (2, 3), (3, 4)], ["0"])
+    assert hold_out_sentences(rows, 0, 0) == (rows, [])
+    with pytest.raises(LaminaError, match=r"all rows share their texts.*data\.holdout = 0"):
+        hold_out_sentences(rows, 0.3, 0)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 12), st.integers(0, 5))
+def test_at_most_so_many_of_each_class(labels: list[str], count: int, seed: int) -> None:
+    rows = [Sentence(str(i), "x", None, label) for i, label in enumerate(labels)]
+    chosen = per_class(rows, count, seed)
+    assert Counter(s.label for s in chosen) == {label: min(count, n) for label, n in Counter(labels).items()}
+    assert [s for s in rows if s in chosen] == chosen
+    assert set(per_class(rows, count, seed)) <= set(per_class(rows, count + 1, seed))
+    assert per_class(rows, None, seed) == rows
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 9))
+def test_every_nth_is_set_aside(items: list[int], n: int) -> None:
+    rest, chosen = every(items, n)
+    assert chosen == [item for position, item in enumerate(items) if position % n == 0]
+    assert rest == [item for position, item in enumerate(items) if position % n != 0]
+
+
+def test_quora_s_dev_split_by_convention(shared: Path) -> None:
+    with pytest.warns(LaminaWarning):
+        rows = read_sentences(shared / "data" / "quora-dev-20212.csv.xz", skip_broken=True)
+    rest, dev = every(rows, 8)
+    assert (len(rest), len(dev)) == (17685, 2527)
+    kept, held = hold_out_sentences(rest, 0.05, 0)
+    assert not said(kept) & said(held)
+    assert len(held) == pytest.approx(0.05 * len(rest), abs=1)
+    shares = [sum(row.label == "1.0" for row in part) / len(part) for part in (kept, held)]
+    assert shares[0] == pytest.approx(shares[1], abs=0.005)

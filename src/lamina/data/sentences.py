@@ -69,7 +69,7 @@ def read_sentences(
             whole[line] = _sentence(row, chosen, len(whole) + len(broken) + 1, labelled=labelled)
         except _Broken as fault:
             broken[line] = str(fault)
-    for line in _odd_labels(whole):
+    for line in _odd_labels(whole) if labelled else ():
         broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
     if broken:
         _complain(path, dict(sorted(broken.items())), len(whole), skip=skip_broken)
@@ -185,7 +185,7 @@ def _named(header: Sequence[str], cells: list[str] | _Broken) -> Row:
     if isinstance(cells, _Broken):
         return cells
     if len(cells) != len(header):
-        return _Broken(f"{len(cells)} cells, but the header has {len(header)}")
+        return _Broken(f"the header has {len(header)} cells, but this row {len(cells)}")
     return dict(zip(header, cells, strict=True))
 
 
@@ -201,8 +201,8 @@ def _writes_quotes(text: str) -> bool:
 
 def _is_strict_csv(text: str) -> bool:
     """Whether the whole text is CSV between tabs, each row as wide as the first; cells may hold tabs and ends of lines."""
-    rows = [row for _, row in _quoted_cells(text, "\t")]
-    return len({-1 if isinstance(row, _Broken) else len(row) for row in rows} - {len(text.split("\n", 1)[0].split("\t"))}) == 0
+    widths = {None if isinstance(row, _Broken) else len(row) for _, row in _quoted_cells(text, "\t")}
+    return len(widths) == 1 and None not in widths
 
 
 def _quoted_cells(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | _Broken]]:
@@ -301,9 +301,9 @@ def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
 
 def _complain(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
     first, why = next(iter(broken.items()))
-    count = "1 row is broken" if len(broken) == 1 else f"{len(broken)} rows are broken"
+    count = f"{len(broken)} of {whole + len(broken)} rows {'is' if len(broken) == 1 else 'are'} broken"
     if not skip:
-        raise LaminaError(f"{path}: line {first}: {why}: {count} of {whole + len(broken)}: mend or set data.skip_broken=true")
+        raise LaminaError(f"{path}: line {first}: {why}: {count}: mend them or set data.skip_broken=true")
     if not whole:
         raise LaminaError(f"{path}: line {first}: {why}: all {len(broken)} rows are broken")
     lines = ", ".join(map(str, list(broken)[:SHOWN])) + (" …" if len(broken) > SHOWN else "")
