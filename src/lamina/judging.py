@@ -29,7 +29,7 @@ from lamina.run import Run
 from lamina.saved import save_outputs
 from lamina.scoring.answerability import Doubles, answerability, score_answerability
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
-from lamina.scoring.sentence import accuracy, distribution, macro_f1, overall, pearson, spearman
+from lamina.scoring.sentence import TaskScore, accuracy, binned, cut, distribution, macro_f1, overall, pearson, spearman
 from lamina.training.loop import Evaluation
 
 
@@ -104,9 +104,14 @@ class Judges:
         if set(scores) != set(self._judges) or not all(task.of_sentences for task in self._recipe.tasks.values()):
             return {}
         return overall(
-            accuracies={name: value["accuracy"] for name, value in scores.items() if "accuracy" in value},
-            correlations={name: value["pearson"] for name, value in scores.items() if "pearson" in value},
-            rows={name: len(parts[name].examples) for name in scores},
+            [
+                TaskScore(
+                    values["pearson"] if "pearson" in values else values["accuracy"],
+                    rows=len(parts[name].examples),
+                    correlation="pearson" in values,
+                )
+                for name, values in scores.items()
+            ]
         )
 
 
@@ -223,7 +228,7 @@ class SentenceJudge:
         at_zero = {} if "cosine" not in outputs else {"accuracy_at_0": accuracy(said_classes(outputs, 0.0), gold)}
         scores = {
             "accuracy": accuracy(chosen, gold),
-            "macro_f1": macro_f1(chosen, gold, len(classes)),
+            "macro_f1": macro_f1(chosen, gold),
             **at_zero,
             "said": distribution(chosen, classes),
             "gold": distribution(gold, classes),
@@ -244,10 +249,9 @@ def labels_of(part: Part[Sentence]) -> Doubles:
 
 def correlations(outputs: dict[str, Floats], said: Doubles, gold: Doubles) -> dict[str, Any]:
     """Pearson and Spearman; of cosines also what the paper's static maps would make of them."""
-    scores: dict[str, Any] = {"pearson": pearson(said, gold), "spearman": spearman(said, gold)}
-    if "cosine" in outputs:
-        scores["pearson_of_maps"] = {name: pearson(said_scores(outputs, name), gold) for name in ("bins", "cut")}
-    return scores
+    maps = {"bins": binned, "cut": cut} if "cosine" in outputs else {}
+    of_maps = {name: pearson(turn(outputs["cosine"]), gold) for name, turn in maps.items()}
+    return {"pearson": pearson(said, gold), "spearman": spearman(said, gold)} | ({"pearson_of_maps": of_maps} if maps else {})
 
 
 def softmax(logits: Floats) -> Floats:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from lamina.scoring.sentence import StaticMap, static_map
+from lamina.scoring.sentence import mapped
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -30,15 +30,15 @@ def class_chances(said: Said, threshold: float = 0.0) -> Doubles:
 def said_classes(said: Said, threshold: float = 0.0) -> Longs:
     """[I] the most probable class."""
     if "cosine" in said:
-        return (said["logits"] > threshold).astype(np.int64)
-    return said["logits"].argmax(1)
+        return np.asarray(said["logits"] > threshold, np.int64)
+    return np.asarray(said["logits"].argmax(1), np.int64)
 
 
-def said_scores(said: Said, how: StaticMap = "none") -> Doubles:
+def said_scores(said: Said, how: Literal["none", "bins", "cut"] = "none") -> Doubles:
     """[I] scores as shares of the way from the lowest to the highest; of a pair, its cosine, mapped as the recipe says."""
     if "cosine" in said:
-        return static_map(said["cosine"].astype(np.float64), how)
-    return said["scores"].astype(np.float64)
+        return mapped(said["cosine"], how)
+    return np.asarray(said["scores"], np.float64)
 
 
 def best_threshold(logits: Floats, gold: Doubles) -> float:
