@@ -56,7 +56,7 @@ OTHERS = {
 CLASSES: dict[str, Any] = {"classes": ["bad", "poor", "good", "best"]}
 ALIKE: dict[str, Any] = {"classes": ["no", "yes"]}
 SCORES: dict[str, Any] = {"scores": [0, 5]}
-LABELS = {
+LABELS: dict[str, tuple[dict[str, Any], list[float]]] = {
     "classification": (CLASSES, [0, 1, 2, 3, 3, 2, 1, 0]),
     "regression": (SCORES, [0, 1.5, 2, 3, 5, 4.5, 2.5, 1]),
     "cosine": (ALIKE, [1, 0] * 4),

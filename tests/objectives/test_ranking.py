@@ -40,7 +40,7 @@ def outputs_of(pairs: list[Pair]) -> PairOutputs:
     vectors: dict[str, torch.Tensor] = {}
     for text in [text for pair in pairs for text in pair[:2]]:
         vectors.setdefault(text, torch.nn.functional.normalize(torch.randn(6, generator=generator), dim=-1))
-    first, second = (torch.stack([vectors[pair[side]] for pair in pairs]) for side in (0, 1))
+    first, second = torch.stack([vectors[a] for a, _, _ in pairs]), torch.stack([vectors[b] for _, b, _ in pairs])
     cosine = (first * second).sum(-1)
     return PairOutputs(cosine, cosine, first, second)
 

@@ -269,7 +269,7 @@ def trained(model: Model, term: Smart, batch: Batch, steps: range) -> None:
         outputs = model(batch)
         loss = outputs.logits.square().mean() + term(model, batch, outputs, term.counts(batch))
         model.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.grad is not None:

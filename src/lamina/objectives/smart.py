@@ -12,6 +12,10 @@ gradient's largest value in the text, and is cut to `radius`. g moves by a share
 Departures: all of these forwards are without dropout, so that what differs is the noise alone, and in float32. D's gradient
 flows through both of its sides. The noise is cut to a radius and not, as in the public code, scaled to one of 1 after the
 step, which with that code's small gradients leaves the direction to chance.
+
+How much it does depends on `step`. On the default encoder, whose embeddings' output has a standard deviation of 0.5, the
+published 1e-3 moves the classes of eight sentences by a divergence of 3e-7, which trains nothing; 0.1 moves them by 3e-3, about
+as much as the public code's scaled noise (4e-3). All of it makes a step of training about three times as long.
 """
 
 from __future__ import annotations

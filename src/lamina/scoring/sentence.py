@@ -178,4 +178,5 @@ def _centred(numbers: Doubles) -> Doubles:
         return np.zeros_like(numbers)
     scaled = numbers / np.abs(numbers).max()
     centred: Doubles = scaled - scaled.mean()
-    return centred / np.abs(centred).max()
+    centred /= np.abs(centred).max()
+    return centred
