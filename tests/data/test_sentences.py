@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import lzma
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from lamina.data.examples import Sentence
 from lamina.data.sentences import ColumnOptions, holds_sentences, read_sentences
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.files import pack
 
 
 def file(folder: Path, text: str, name: str = "own.csv") -> Path:
@@ -94,8 +94,7 @@ def test_the_header_line_tells_the_delimiter(tmp_path: Path, delimiter: str, nam
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([["id", "score", "sentence1", "sentence2"], *([s.id, s.label, s.first, s.second] for s in ROWS)])
     data = (mark + out.getvalue()).encode()
-    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
-    (tmp_path / name).write_bytes(pack(data))
+    (tmp_path / name).write_bytes(pack(Path(name), data))
     assert read_sentences(tmp_path / name) == ROWS
 
 
