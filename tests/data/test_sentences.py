@@ -141,6 +141,18 @@ def test_a_quote_never_closed_costs_its_own_row_only(tmp_path: Path) -> None:
     assert [s.first for s in found] == ['one "1"', 'three "3"', "four", "five\nlines"]
 
 
+def test_the_limit_on_cells_is_put_back_whatever_happens(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    kept = []
+    for text in ("text,label\na,1\n", "when,where\n1,2\n", 'text,label\n"a,1\n'):
+        try:
+            read_sentences(file(tmp_path, text))
+        except LaminaError as error:
+            kept.append(error)  # its frames stay alive
+        assert csv.field_size_limit() == limit
+    assert len(kept) == 2
+
+
 def test_a_long_text_is_no_obstacle(tmp_path: Path) -> None:
     long = "word " * 60_000
     assert read_sentences(file(tmp_path, f'text,label\n"{long}",1\n'))[0].first == long.strip()
