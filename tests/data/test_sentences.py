@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import lzma
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from lamina.data.examples import Sentence
 from lamina.data.sentences import ColumnOptions, holds_sentences, read_sentences
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.files import pack
 
 
 def file(folder: Path, text: str, name: str = "own.csv") -> Path:
@@ -94,8 +94,7 @@ def test_the_header_line_tells_the_delimiter(tmp_path: Path, delimiter: str, nam
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([["id", "score", "sentence1", "sentence2"], *([s.id, s.label, s.first, s.second] for s in ROWS)])
     data = (mark + out.getvalue()).encode()
-    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
-    (tmp_path / name).write_bytes(pack(data))
+    (tmp_path / name).write_bytes(pack(Path(name), data))
     assert read_sentences(tmp_path / name) == ROWS
 
 
@@ -140,6 +139,18 @@ def test_a_quote_never_closed_costs_its_own_row_only(tmp_path: Path) -> None:
     with pytest.warns(LaminaWarning, match="1 of 5 rows is broken and skipped, at line 3"):
         found = read_sentences(path, skip_broken=True)
     assert [s.first for s in found] == ['one "1"', 'three "3"', "four", "five\nlines"]
+
+
+def test_the_limit_on_cells_is_put_back_whatever_happens(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    kept = []
+    for text in ("text,label\na,1\n", "when,where\n1,2\n", 'text,label\n"a,1\n'):
+        try:
+            read_sentences(file(tmp_path, text))
+        except LaminaError as error:
+            kept.append(error)  # its frames stay alive
+        assert csv.field_size_limit() == limit
+    assert len(kept) == 2
 
 
 def test_a_long_text_is_no_obstacle(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from lamina.data import fables, sources
 from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.fables.sentences import make_sentences
 from lamina.data.sentences import ColumnOptions
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
@@ -127,8 +128,7 @@ def test_available(data: Path) -> None:
     file = write(data / "sub" / "own.json")
     (data / "notes.txt").touch()
     assert sources.available() == [
-        sources.Listed("fables/train", "generated"),
-        sources.Listed("fables/dev", "generated"),
+        *(sources.Listed(name, "generated") for name in sources.BUNDLED),
         sources.Listed("sub/own.json", "json", file.stat().st_size, file),
     ]
     assert sources.locate("sub/own.json") == file
@@ -169,6 +169,14 @@ def test_questions_are_no_sentences(data: Path) -> None:
     for name in ("own", "table", "fables/dev"):
         with pytest.raises(LaminaError, match="questions to contexts, which the span heads read"):
             sources.load_sentences(name)
+
+
+@pytest.mark.parametrize("name", [name for name in sources.BUNDLED if name.count("/") == 2])
+def test_bundled_sentences(name: str) -> None:
+    _, task, split = name.split("/")
+    assert sources.load_sentences(name) == make_sentences(task, split)  # type: ignore[arg-type]
+    with pytest.raises(LaminaError, match=f"^{name}: holds labelled sentences, which the heads of sentences read"):
+        sources.load_examples(name)
 
 
 def test_a_file_of_neither_kind_keeps_its_own_complaint(data: Path) -> None:

@@ -173,7 +173,7 @@ def _rows(path: Path, text: str) -> _Table:
         split = ((number, content.rstrip("\r").split("\t")) for number, content in enumerate(text.split("\n"), 1))
         cells: Iterator[tuple[int, list[str] | _Broken]] = ((number, row) for number, row in split if any(row))
     else:
-        cells = _quoted_cells(text, delimiter)
+        cells = iter(_quoted_cells(text, delimiter))
     _, header = next(cells, (1, [""]))
     if isinstance(header, _Broken) or not any(name.strip() for name in header):
         raise LaminaError(f"{path}: line 1: no header: the first line names the columns")
@@ -205,7 +205,7 @@ def _is_strict_csv(text: str) -> bool:
     return len(widths) == 1 and None not in widths
 
 
-def _quoted_cells(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | _Broken]]:
+def _quoted_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | _Broken]]:
     """The rows of CSV, each with the line on which it starts.
 
     A row with a quote out of place is broken, and reading goes on with the next line; so it does where a row of several
@@ -213,30 +213,26 @@ def _quoted_cells(text: str, delimiter: str) -> Iterator[tuple[int, list[str] | 
     process's, so it is put back.
     """
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    rows: list[tuple[int, list[str] | _Broken]] = []
     first, width = 0, 0
     limit = csv.field_size_limit(sys.maxsize)
     try:
         while first < len(lines):
-            reader = csv.reader(iter(lines[first:]), delimiter=delimiter, strict=True)
-            base = first
+            base, reader = first, csv.reader(lines[first:], delimiter=delimiter, strict=True)
             try:
                 for cells in reader:
-                    end = base + reader.line_num
-                    width = width or len(cells)
+                    end, width = base + reader.line_num, width or len(cells)
                     if end > first + 1 and len(cells) != width:
-                        yield first + 1, _Broken("a quote is opened and never closed")
-                        first += 1
-                        break
+                        raise csv.Error("a quote is opened and never closed")
                     if any(cells):
-                        yield first + 1, cells
+                        rows.append((first + 1, cells))
                     first = end
-                else:
-                    return
             except csv.Error as error:
-                yield first + 1, _Broken(f"not CSV ({error})")
+                rows.append((first + 1, _Broken(f"not CSV: {error}")))
                 first += 1
     finally:
         csv.field_size_limit(limit)
+    return rows
 
 
 def _jsonl(path: Path, text: str) -> _Table:

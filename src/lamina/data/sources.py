@@ -1,6 +1,7 @@
 """Names of data -> examples or sentences. A name is looked up as bundled, as a path, in ``$LAMINA_DATA``, then on the hub.
 
 ``fables/dev``                     bundled: written on the spot by `lamina.data.fables`
+``fables/sentiment/dev``           likewise, labelled sentences
 ``my/questions.csv``               a path
 ``squad2-dev-cs224n``              a file in ``$LAMINA_DATA``, with or without its ending
 ``owner/name:dev``                 the data set on the hub, the file of that split
@@ -17,14 +18,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from lamina.data import sentences, squad
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
 
-BUNDLED: Final = ("fables/train", "fables/dev")
+if TYPE_CHECKING:
+    from lamina.data.fables.sentences import SentenceTask
+
+BUNDLED: Final = (
+    "fables/train",
+    "fables/dev",
+    *(f"fables/{task}/{split}" for task in ("sentiment", "paraphrase", "similarity") for split in ("train", "dev")),
+)
 ENDINGS: Final = tuple(dict.fromkeys((*squad.ENDINGS, *sentences.ENDINGS)))
 
 _NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
@@ -43,6 +51,12 @@ class Bundled:
     def split(self) -> Literal["train", "dev"]:
         return "train" if self.name.endswith("/train") else "dev"
 
+    @property
+    def task(self) -> SentenceTask | None:
+        """What its sentences are labelled for; None where it is a corpus of questions."""
+        middle = self.name.split("/")[1:-1]
+        return cast("SentenceTask", middle[0]) if middle else None
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -60,6 +74,8 @@ def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answe
     if isinstance(place, Bundled):
         from lamina.data import fables
 
+        if place.task is not None:
+            raise LaminaError(_NOT_QUESTIONS.format(name))
         return squad.parse(fables.make(place.split), name, duplicate_ids=duplicate_ids, answers=answers)
     try:
         return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
@@ -75,7 +91,11 @@ def load_sentences(
     """The sentences of the data of that name."""
     place = locate(name)
     if isinstance(place, Bundled):
-        raise LaminaError(f"{name}: holds questions to contexts, which the span heads read, not the heads of sentences")
+        from lamina.data.fables.sentences import make_sentences
+
+        if place.task is None:
+            raise LaminaError(f"{name}: holds questions to contexts, which the span heads read, not the heads of sentences")
+        return make_sentences(place.task, place.split)
     return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled)
 
 

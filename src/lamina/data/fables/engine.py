@@ -83,7 +83,7 @@ class Paragraph:
                 form = "pronoun" if mentioned else call
                 if form == "pronoun" and name == "o" and _PREPOSITION.search(sentence):
                     form = "noun"
-                sentence += _mention(entity.naming, name, form)
+                sentence += mention(entity.naming, name, form)
                 mentioned = True
                 continue
             if name in _PASSING:
@@ -133,7 +133,7 @@ def _open(entity: Entity) -> set[str]:
     return {relation.name for relation in entity.open_relations()}
 
 
-def _mention(naming: Naming, slot: str, call: str) -> str:
+def mention(naming: Naming, slot: str, call: str) -> str:
     if call == "pronoun":
         return naming.pronouns[_MENTIONS.index(slot)]
     name = naming.name if call == "name" else naming.short if call == "short" else naming.noun

@@ -1,0 +1,253 @@
+"""Facts of the fables told in one sentence, and pairs of such sentences that share some or all of them.
+
+What a pair shares is known from its facts, not from its words: the same fact is told by other templates, and other facts by
+the same ones, with swapped values, another number or the opposite relation.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lamina.data.fables.engine import mention
+from lamina.data.fables.kinds import KINDS
+from lamina.data.fables.names import Split
+from lamina.data.fables.tables import Kind, Naming, Relation
+from lamina.data.fables.values import Source
+
+# What a shared part of two statements adds to their similarity of at most 5.
+KIND, NAME, RELATIONS, VALUES = 1.0, 1.6, 1.2, 1.2
+STEP: Final = 0.2
+
+FRAMES: Final[dict[Split, tuple[str, ...]]] = {
+    "train": (
+        "{}",
+        "{}",
+        "It is well known that {}",
+        "As the old books have it, {}",
+        "Travellers report that {}",
+        "In the words of the chronicle, {}",
+    ),
+    "dev": ("{}", "{}", "Learned people hold that {}", "According to the almanac, {}", "Every child can tell you that {}"),
+}
+_SLOT: Final = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A relation and its value."""
+
+    relation: Relation
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One or two facts of one thing."""
+
+    kind: Kind
+    naming: Naming
+    facts: tuple[Fact, ...]
+
+    @property
+    def relations(self) -> set[str]:
+        return {fact.relation.name for fact in self.facts}
+
+    @property
+    def values(self) -> set[tuple[str, str]]:
+        return {(fact.relation.name, fact.value) for fact in self.facts}
+
+
+def statement(source: Source, facts: int, *, unlike: Kind | None = None) -> Statement:
+    """Some facts of a new thing, of another kind than `unlike`."""
+    kind = source.rng.choice([kind for kind in KINDS if kind is not unlike])
+    source.base = source.rng.randint(1100, 1650)
+    return Statement(kind, kind.naming(source), _facts(kind, source, facts))
+
+
+def _facts(kind: Kind, source: Source, count: int, *, without: frozenset[str] = frozenset()) -> tuple[Fact, ...]:
+    relations = source.rng.sample([relation for relation in kind.relations if relation.name not in without], count)
+    return tuple(_fact(relation, source) for relation in relations)
+
+
+def _fact(relation: Relation, source: Source) -> Fact:
+    return Fact(relation, relation.value(source).text)
+
+
+def opposed(source: Source) -> Statement:
+    """Two facts that are easily mistaken for each other: who won and who lost."""
+    kind = source.rng.choice([kind for kind in KINDS if any(relation.opposite for relation in kind.relations)])
+    source.base = source.rng.randint(1100, 1650)
+    relation = source.rng.choice([relation for relation in kind.relations if relation.opposite])
+    other = kind.relation(relation.opposite or "")
+    return Statement(kind, kind.naming(source), (_fact(relation, source), _fact(other, source)))
+
+
+# Changes that make another statement of it
+
+
+def renamed(given: Statement, source: Source) -> Statement:
+    return replace(given, naming=given.kind.naming(source))
+
+
+def revalued(given: Statement, source: Source) -> Statement:
+    """One of its values is another one."""
+    place = source.rng.randrange(len(given.facts))
+    old = given.facts[place]
+    fact = _fact(old.relation, source)
+    for _ in range(20):
+        if fact.value != old.value:
+            break
+        fact = _fact(old.relation, source)
+    return replace(given, facts=(*given.facts[:place], fact, *given.facts[place + 1 :]))
+
+
+def swapped(given: Statement) -> Statement:
+    """Each of two facts has the value of the other."""
+    first, second = given.facts
+    return replace(given, facts=(replace(first, value=second.value), replace(second, value=first.value)))
+
+
+def turned(given: Statement, source: Source) -> Statement:
+    """The first fact that has an opposite is told of the opposite, with the same value; else it is another fact."""
+    for place, fact in enumerate(given.facts):
+        if fact.relation.opposite and fact.relation.opposite not in given.relations:
+            other = replace(fact, relation=given.kind.relation(fact.relation.opposite))
+            return replace(given, facts=(*given.facts[:place], other, *given.facts[place + 1 :]))
+    return replaced(given, source, keep=len(given.facts) - 1)
+
+
+def replaced(given: Statement, source: Source, *, keep: int) -> Statement:
+    """Only `keep` facts stay, the others are of other relations."""
+    fresh = _facts(given.kind, source, len(given.facts) - keep, without=frozenset(given.relations))
+    return replace(given, facts=given.facts[:keep] + fresh)
+
+
+# Sentences
+
+
+def tell(given: Statement, source: Source, *, plans: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
+    """A sentence of its facts, and the templates that it used; by none of `plans` where others are left."""
+    chosen = tuple(_plan(fact.relation, source, plans) for fact in given.facts)
+    return tell_by(given, chosen, source), chosen
+
+
+def tell_by(given: Statement, plans: Sequence[str], source: Source) -> str:
+    """A sentence of its facts by these templates, one a fact."""
+    clauses = [
+        _fill(plan, given.naming, fact.value, first=place == 0)
+        for place, (plan, fact) in enumerate(zip(plans, given.facts, strict=True))
+    ]
+    frame = source.rng.choice(FRAMES[source.split])
+    text = frame.format(", and ".join(clauses)) + "."
+    return text[0].upper() + text[1:]
+
+
+def _plan(relation: Relation, source: Source, plans: Sequence[str]) -> str:
+    usable = [plan for plan in relation.plans(source.split) if set(_SLOT.findall(plan)) <= set("spov")]
+    return source.rng.choice([plan for plan in usable if plan not in plans] or usable)
+
+
+def _fill(plan: str, naming: Naming, value: str, *, first: bool) -> str:
+    """A clause without its full stop: the thing by its name at first, then as a noun or a pronoun."""
+    named = not first
+
+    def slot(match: re.Match[str]) -> str:
+        nonlocal named
+        if match.group(1) == "v":
+            return value
+        call, named = ("pronoun" if match.group(1) == "p" else "noun") if named else "name", True
+        return mention(naming, match.group(1), call)
+
+    lower = plan if plan.startswith("{") else plan[0].lower() + plan[1:]
+    return _SLOT.sub(slot, lower).removesuffix(".")
+
+
+# Pairs
+
+
+def paraphrase(same: bool, rng: random.Random, split: Split) -> tuple[str, str]:
+    """Two sentences that state the same, or that only seem to."""
+    source = Source(rng, split)
+    one = opposed(source) if rng.random() < 0.4 else statement(source, 1)
+    first, plans = tell(one, source)
+    if same:
+        again = plans if rng.random() < 0.25 else ()
+        return first, tell_by(one, again, source) if again else tell(one, source, plans=plans)[0]
+    other = _lookalike(one, source)
+    if other.relations == one.relations and rng.random() < 0.4:
+        return first, tell_by(other, plans, source)
+    return first, tell(other, source, plans=plans)[0]
+
+
+def _lookalike(one: Statement, source: Source) -> Statement:
+    """Another statement: now and then merely of the same thing or of the same relations, mostly one of much the same words."""
+    if source.rng.random() < 0.3:
+        again = replaced(one, source, keep=0)
+        return again if source.rng.random() < 0.5 else renamed(revalued(one, source), source)
+    turns = 0.35 if len(one.facts) == 1 and one.facts[0].relation.opposite else 0.0
+    chance = source.rng.random()
+    if chance < turns:
+        return turned(one, source)
+    if len(one.facts) == 2 and chance < 0.6:
+        return swapped(one)
+    return revalued(one, source) if chance < 0.8 else renamed(one, source)
+
+
+def similar(rng: random.Random, split: Split) -> tuple[str, str, float]:
+    """Two sentences and how similar what they say is, 0 to 5."""
+    source = Source(rng, split)
+    facts = rng.choice((1, 2))
+    one = opposed(source) if facts == 2 and rng.random() < 0.4 else statement(source, facts)
+    other = _relative(one, source)
+    if len(other.facts) == 2 and rng.random() < 0.3:
+        other = replace(other, facts=other.facts[:1])
+    first, plans = tell(one, source)
+    if other.relations <= one.relations and rng.random() < 0.25:
+        second = tell_by(other, plans[: len(other.facts)], source)
+    else:
+        second = tell(other, source, plans=plans)[0]
+    return first, second, similarity(one, other)
+
+
+def _relative(one: Statement, source: Source) -> Statement:
+    """Another statement, as near to it as chance has it."""
+    near = source.rng.random()
+    if near < 0.14:
+        return one
+    if near < 0.3:
+        return revalued(one, source)
+    if near < 0.4:
+        return turned(one, source)
+    if near < 0.5:
+        return replaced(one, source, keep=len(one.facts) - 1)
+    if near < 0.56:
+        return replaced(one, source, keep=0)
+    if near < 0.66:
+        return renamed(one, source)
+    if near < 0.76:
+        return renamed(revalued(one, source), source)
+    if near < 0.86:
+        return renamed(replaced(one, source, keep=0), source)
+    return statement(source, len(one.facts), unlike=one.kind)
+
+
+def similarity(one: Statement, other: Statement) -> float:
+    """0 to 5 in steps of 0.2: what two statements share of kind, name, relations and values.
+
+    A value counts only with its relation: who won one battle is not who lost another.
+    """
+    if one.kind is not other.kind:
+        return 0.0
+    score = KIND + NAME * (one.naming == other.naming)
+    score += RELATIONS * _shared(one.relations, other.relations) + VALUES * _shared(one.values, other.values)
+    return round(round(score / STEP) * STEP, 1)
+
+
+def _shared(one: AbstractSet[object], other: AbstractSet[object]) -> float:
+    """The share of both that is in both."""
+    return 2 * len(one & other) / (len(one) + len(other))
