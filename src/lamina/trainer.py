@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,9 +42,14 @@ from lamina.training.loop import Step, fit
 from lamina.training.options import TrainOptions, choose_device, choose_precision
 from lamina.training.plan import Plan, evaluation_points, plan_steps
 
+Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out part) -> stop now?
 
-def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress | None = None) -> Run:
-    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood."""
+
+def train(
+    recipe: Recipe, out: Path, *, resume: bool = False, watch: Watch | None = None, progress: Progress | None = None
+) -> Run:
+    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood. `watch` is asked after each
+    evaluation whether to stop there."""
     progress = progress or Silent()
     run = Run(out)
     _check_folder(run, recipe, resume=resume)
@@ -56,7 +61,7 @@ def train(recipe: Recipe, out: Path, *, resume: bool = False, progress: Progress
     material = _prepare(recipe, progress)
     make_folder(run.path)
     write_json(run.recipe, recipe.model_dump(mode="json"))
-    model, state, holdout = _fit(run, recipe, material, device, progress)
+    model, state, holdout = _fit(run, recipe, material, device, watch, progress)
     _finish(run, recipe, replace(material, holdout=holdout), model, state, progress)
     return run
 
@@ -85,7 +90,9 @@ def _prepare(recipe: Recipe, progress: Progress) -> _Material:
     return _Material(source, tokenizer, training, holdout, dev_examples(recipe))
 
 
-def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, progress: Progress) -> tuple[Model, State, Part]:
+def _fit(
+    run: Run, recipe: Recipe, material: _Material, device: torch.device, watch: Watch | None, progress: Progress
+) -> tuple[Model, State, Part]:
     """The model with the weights that training chose, where training stood, and the held-out part with its stored states."""
     if recipe.train.threads:
         torch.set_num_threads(recipe.train.threads)
@@ -130,6 +137,7 @@ def _fit(run: Run, recipe: Recipe, material: _Material, device: torch.device, pr
             record=lambda entry: metrics.write((json.dumps(entry) + "\n").encode()),
             save=save,
             keep={step: partial(keep, name) for step, name in checkpoint_names(recipe.train, training, len(plan)).items()},
+            watch=watch,
             progress=progress,
         )
     return model, state, holdout
@@ -147,6 +155,7 @@ def _finish(run: Run, recipe: Recipe, material: _Material, model: Model, state: 
         costs["dev_seconds"] = time.monotonic() - began
     outcome = {
         **settled,
+        "score": state.best_score if state.best_step else None,  # the best on the held-out part
         "chosen_step": state.best_step if state.best else state.step,
         "stopped_early": state.stopped,
         "costs": costs,

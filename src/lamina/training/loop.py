@@ -48,6 +48,7 @@ def fit(
     record: Callable[[dict[str, object]], object],
     save: Callable[[State], None],
     keep: Mapping[int, Callable[[], None]] = MappingProxyType({}),  # what to do after so many steps
+    watch: Callable[[float, float], bool] | None = None,  # (share of the training done, score) -> stop now?
     progress: Progress,
 ) -> State:
     """Trains from ``state.step`` to the end of `steps` and leaves the chosen weights in the model."""
@@ -99,7 +100,8 @@ def fit(
             progress.advance(1, f"loss {loss:.3f}, {state.costs.tokens / state.costs.train_seconds:.0f} tokens/s")
 
             if state.step in evaluate_at:
-                _evaluate(model, evaluate, options, state, record, progress)
+                score = _evaluate(model, evaluate, options, state, record, progress)
+                state.stopped |= watch is not None and watch(state.step / len(steps), score)
             if state.step in keep:
                 keep[state.step]()
             due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
@@ -121,7 +123,7 @@ def _evaluate(
     state: State,
     record: Callable[[dict[str, object]], object],
     progress: Progress,
-) -> None:
+) -> float:
     began = time.monotonic()
     model.eval()
     evaluation = evaluate(model)
@@ -136,6 +138,7 @@ def _evaluate(
     record({"step": state.step, "evaluation": evaluation.metrics})
     scores = ", ".join(f"{name} {value:.2f}" for name, value in evaluation.metrics.items())
     progress.say(f"step {state.step}: {scores}")
+    return evaluation.score
 
 
 def _epochs(of_steps: Sequence[int]) -> float:
