@@ -73,8 +73,9 @@ def test_the_commands_and_examples_of_the_readme_run(copy: Path) -> None:
 
 
 def test_the_readme_names_no_command_that_does_not_exist() -> None:
+    from typer.main import get_group
+
     from lamina.cli import app
 
-    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    known |= {group.name for group in app.registered_groups}
+    known = set(get_group(app).commands)
     assert {command.split()[1] for command in commands() if command.startswith(".venv/bin/lamina")} <= known

@@ -167,14 +167,19 @@ TYPES: dict[str, dict[str, type[BaseModel]]] = {
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     """Reads a recipe and applies ``a.b=value`` settings to it."""
+    return parse_recipe(read_values(path), settings, name=str(path))
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """A recipe as it is written, before it is checked."""
     try:
         text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        values: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise LaminaError(f"{path}: no such recipe; `lamina recipes list` shows those that come with Lamina") from None
     except (ValueError, OSError) as error:
         raise LaminaError(f"{path}: not a recipe that can be read ({error})") from error
-    return parse_recipe(values, settings, name=str(path))
+    return values
 
 
 def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:

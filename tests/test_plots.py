@@ -1,0 +1,42 @@
+"""Pictures are PNG files, or a clear line where matplotlib is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lamina.errors import LaminaError
+from lamina.plots import line_plot, scatter_plot
+
+
+def size(path: Path) -> tuple[int, int]:
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    return int.from_bytes(content[16:20]), int.from_bytes(content[20:24])
+
+
+def test_lines_over_steps(tmp_path: Path) -> None:
+    path = tmp_path / "lines.png"
+    line_plot(path, {"train": [(1, 0.5), (2, 0.7)], "dev": [(1, 0.4), (2, 0.45)]}, x="epoch", y="accuracy", title="SST-5")
+    both = path.read_bytes()
+    assert min(size(path)) >= 400
+    line_plot(path, {"train": [(1, 0.5), (2, 0.7)]}, x="epoch", y="accuracy", title="SST-5")
+    assert path.read_bytes() != both
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_panel_a_parameter(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.png", tmp_path / "two.png"
+    scatter_plot(one, {"train.lr": [1e-5, 1e-3]}, [50.0, 60.0], y="score")
+    values = {"train.lr": [1e-5, 1e-3], "tune.layers": ["all", 0]}
+    scatter_plot(two, values, [50.0, 60.0], y="score", title="trials", faint=[True, False])
+    assert size(two)[0] > size(one)[0]
+    assert size(two)[1] == size(one)[1]
+
+
+def test_no_matplotlib_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(LaminaError, match=r"^pictures need matplotlib: pip install 'lamina-qa\[plots\]'$"):
+        line_plot(tmp_path / "lines.png", {"a": [(0, 1)]}, x="step", y="loss")

@@ -1,0 +1,54 @@
+"""Who watches a training sees every evaluation and can stop it; run.json tells the best score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lamina.data.squad import to_squad
+from lamina.files import read_json
+from lamina.recipe import Recipe, read_recipe
+from lamina.run import Run
+from lamina.trainer import train
+from tests import tiny
+
+
+def recipe(folder: Path, *settings: str) -> Recipe:
+    for name in ("train", "dev"):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(tiny.corpus(8))))
+    (folder / "recipe.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    return read_recipe(folder / "recipe.toml", ["train.evaluate_every=0.5", "train.lr=0.01", *settings])
+
+
+def evaluations(run: Run) -> list[dict[str, Any]]:
+    entries = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    return [entry for entry in entries if "evaluation" in entry]
+
+
+def test_every_evaluation_is_seen_and_the_best_is_noted(tmp_path: Path) -> None:
+    seen: list[tuple[float, float]] = []
+
+    def watch(share: float, score: float) -> bool:
+        seen.append((share, score))
+        return False
+
+    run = train(recipe(tmp_path), tmp_path / "run", watch=watch)
+    info, found = read_json(run.info), evaluations(run)
+    assert [round(share * info["steps"]) for share, _ in seen] == [entry["step"] for entry in found]
+    assert [score for _, score in seen] == [entry["evaluation"]["balanced_f1"] for entry in found]
+    assert (len(seen), seen[-1][0], info["stopped_early"]) == (4, 1.0, False)
+    assert info["score"] == max(score for _, score in seen)
+
+
+def test_a_watched_training_stops_where_it_is_told_to(tmp_path: Path) -> None:
+    run = train(recipe(tmp_path), tmp_path / "run", watch=lambda share, score: share >= 0.5)
+    info = read_json(run.info)
+    assert run.finished and info["stopped_early"]
+    assert evaluations(run)[-1]["step"] == -(-info["steps"] // 2)
+    assert run.scores.exists(), "a finished run like others"
+
+
+def test_nothing_held_out_gives_no_score(tmp_path: Path) -> None:
+    run = train(recipe(tmp_path, "data.holdout=0.0"), tmp_path / "run")
+    assert read_json(run.info)["score"] is None

@@ -1,0 +1,233 @@
+"""Searches that train: trials in processes of their own, killed and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.cache.locks import Lock
+from lamina.data.squad import to_squad
+from lamina.files import read_json
+from lamina.run import Run
+from tests import tiny
+from tests.command import Result, lamina
+
+PATIENCE = 120.0  # seconds after which something hangs
+RATES = [1e-3, 1e30, 1e-2]  # with the second the loss is soon infinite
+SPACE = f"[space]\ntrain.lr = {RATES}\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe with a training set and a dev set that is not there."""
+    folder = tmp_path_factory.mktemp("tuning with spaces")
+    (folder / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
+    recipe = tiny.SMALL_RECIPE.format(folder=folder) + "checkpoint_minutes = 0\nevaluate_every = 0.25\n"
+    (folder / "recipe.toml").write_text(recipe)
+    (folder / "space.toml").write_text(SPACE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def grid(folder: Path) -> Path:
+    """What a whole search leaves."""
+    result = tune(folder, "grid")
+    assert result.code == 0, result.err
+    (folder / "grid.txt").write_text(result.out)
+    return folder / "grid"
+
+
+def arguments(folder: Path, out: str, *more: object, space: str = "space.toml") -> list[str]:
+    return [str(word) for word in ("tune", folder / "recipe.toml", "--space", folder / space, "--out", folder / out, *more)]
+
+
+def tune(folder: Path, out: str, *more: object, space: str = "space.toml") -> Result:
+    return lamina(*arguments(folder, out, *more, space=space))
+
+
+def trials(out: Path) -> list[dict[str, Any]]:
+    """The table without its times."""
+    found: list[dict[str, Any]] = read_json(out / "trials.json")
+    for trial in found:
+        trial.pop("minutes")
+    return found
+
+
+def test_the_dev_set_is_never_read(grid: Path) -> None:
+    """It is not even there; nor does any trial's recipe name it."""
+    assert not (grid.parent / "dev.json").exists()
+    for number in range(3):
+        run = Run(grid / "trials" / f"{number:03d}")
+        assert read_json(run.recipe)["tasks"]["main"]["data"]["dev"] is None
+        assert not run.scores.exists()
+
+
+def test_a_grid_search_ends_with_its_trials_the_best_first(grid: Path) -> None:
+    best, second, failed = trials(grid)
+    assert {best["number"], second["number"]} == {0, 2}
+    assert best["score"] >= second["score"]
+    for trial in (best, second):
+        run = Run(grid / "trials" / f"{trial['number']:03d}")
+        assert trial["state"] == "done"
+        assert trial["settings"] == {"train.lr": RATES[trial["number"]]}
+        assert trial["score"] == read_json(run.info)["score"]
+        assert read_json(run.recipe)["train"]["lr"] == RATES[trial["number"]]
+    assert (failed["number"], failed["state"], failed["score"]) == (1, "failed", None)
+    assert "lower train.lr" in failed["problem"]
+    head, first, *rest = (grid.parent / "grid.txt").read_text().splitlines()
+    assert head.split() == ["trial", "score", "state", "minutes", "train.lr"]
+    assert first.split()[:3] == [str(best["number"]), f"{best['score']:.2f}", "done"]
+    assert rest[-2:] == [f"best: {grid / 'best.json'}, for `lamina train`", f"picture: {grid / 'trials.png'}"]
+    assert (grid / "trials.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_best_recipe_trains_and_is_scored_on_the_dev_set(grid: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.json"
+    dev.write_text(json.dumps(to_squad(tiny.corpus(4))))
+    data = read_json(grid / "best.json")["tasks"]["main"]["data"]
+    assert data["dev"] == str(grid.parent / "dev.json")
+    result = lamina("train", grid / "best.json", "--set", f"data.dev={dev}", "--out", tmp_path / "run", "--json")
+    assert result.code == 0, result.err
+    assert read_json(tmp_path / "run" / "run.json")["score"] == trials(grid)[0]["score"]
+    assert (tmp_path / "run" / "scores.json").exists()
+
+
+def test_two_workers_try_what_one_tries(grid: Path, folder: Path) -> None:
+    result = tune(folder, "two workers", "--workers", 2, "--json")
+    assert result.code == 0, result.err
+    printed = json.loads(result.out)
+    assert printed["best"] == str(folder / "two workers" / "best.json")
+    assert [trial["number"] for trial in printed["trials"]] == [trial["number"] for trial in trials(grid)]
+    assert trials(folder / "two workers") == trials(grid)
+    for number in (0, 2):
+        metrics = Run(folder / "two workers" / "trials" / f"{number:03d}").metrics
+        assert metrics.read_bytes() == Run(grid / "trials" / f"{number:03d}").metrics.read_bytes()
+
+
+@contextmanager
+def started(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-m", "lamina", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(process: subprocess.Popen[bytes], run: Run, lines: int) -> None:
+    """Until a trial has recorded so many lines."""
+    deadline = time.monotonic() + PATIENCE
+    while not (run.metrics.exists() and run.metrics.read_bytes().count(b"\n") >= lines):
+        assert process.poll() is None and time.monotonic() < deadline, "the search got nowhere"
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+def test_killed_and_interrupted_it_goes_on_to_the_same_end(grid: Path, folder: Path) -> None:
+    out = folder / "killed"
+    first, last = Run(out / "trials" / "000"), Run(out / "trials" / "002")
+    with started(arguments(folder, "killed")) as process:
+        wait_for(process, first, 6)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not first.finished and first.checkpoint.exists(), "killed in the middle of a trial"
+    Lock(out / "trials" / ".000.lock").close()  # its worker has noticed, or we would wait here for the end of the trial
+    assert not first.finished
+
+    with started(arguments(folder, "killed", "--resume")) as process:
+        wait_for(process, last, 6)
+        written = first.model.stat().st_mtime_ns
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert errors.decode().endswith("lamina: interrupted: the same command with --resume goes on from here\n")
+    assert not last.finished and last.checkpoint.exists()
+
+    result = tune(folder, "killed", "--resume")
+    assert result.code == 0, result.err
+    assert "trial 0" not in result.err, "what has finished is not repeated"
+    assert first.model.stat().st_mtime_ns == written
+    assert trials(out) == trials(grid)
+    for run in (first, last):
+        assert run.metrics.read_bytes() == (grid / "trials" / run.path.name / "metrics.jsonl").read_bytes()
+    assert (out / "best.json").read_bytes() == (grid / "best.json").read_bytes()
+
+
+def test_halving_stops_a_bad_trial_early(folder: Path) -> None:
+    (folder / "halving.toml").write_text("[search]\nhalving = true\n[space]\ntrain.lr = [1e-2, 1e-9]\n")
+    result = tune(folder, "halving", space="halving.toml")
+    assert result.code == 0, result.err
+    good, bad = trials(folder / "halving")
+    assert (good["number"], good["state"]) == (0, "done")
+    assert (bad["number"], bad["state"]) == (1, "pruned")
+    assert bad["score"] < good["score"]
+    steps = [json.loads(line)["step"] for line in Run(folder / "halving" / "trials" / "001").metrics.read_text().splitlines()]
+    assert steps[-1] <= read_json(folder / "halving" / "trials" / "001" / "run.json")["steps"] / 2
+
+
+def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path) -> None:
+    (folder / "other.toml").write_text("[space]\ntrain.lr = [1e-4]\n")
+    where = f"lamina: {grid}: "
+    assert (
+        tune(folder, "grid").err == where + "there is a search here already: use --resume to go on with it, or another --out\n"
+    )
+    changed = where + "the {} has changed since this search began: use another --out\n"
+    assert tune(folder, "grid", "--resume", space="other.toml").err == changed.format("space")
+    assert tune(folder, "grid", "--resume", "--set", "train.epochs=1").err == changed.format("recipe")
+    lock = Lock(grid / ".lock")
+    busy = "another process is at work on this search: wait for its end, or use another --out\n"
+    assert tune(folder, "grid", "--resume").err == where + busy
+    lock.close()
+    assert tune(folder, "grid", "--resume").code == 0, "nothing is left to do"
+    assert tune(folder, ".").err.endswith(": is there already and not a search of Lamina's: use another --out\n")
+
+
+@pytest.mark.parametrize(
+    ("space", "settings", "complaint"),
+    [
+        ("train.lrr = [1e-4]", [], "{space}: train.lrr: no such field; did you mean train.lr?"),
+        ("train.lr = [1e-4, -1]", [], "{space}: train.lr: Input should be greater than 0 (given: -1)"),
+        ("window.length = [64, 9999]", [], "window.length = 9999, but the positions of tiny end at 512: lower window.length"),
+        ("train.lr = [1e-4]", ["data.holdout=0"], "data.holdout = 0: a search scores its trials on a held-out part"),
+        ("train.lr = [1e-4]", ["data.train=nowhere.json"], "nowhere.json: "),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_trains(
+    folder: Path, tmp_path: Path, space: str, settings: list[str], complaint: str
+) -> None:
+    (tmp_path / "space.toml").write_text(f"[space]\n{space}\n")
+    words = [word for setting in settings for word in ("--set", setting)]
+    result = lamina("tune", folder / "recipe.toml", "--space", tmp_path / "space.toml", "--out", tmp_path / "out", *words)
+    assert result.code == 2
+    line = result.err.splitlines()[-1]
+    assert line.startswith("lamina: " + complaint.format(space=tmp_path / "space.toml"))
+    assert not list(tmp_path.glob("out/trials/*/metrics.jsonl"))
+
+
+def test_without_optuna_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for module in ("search", "study"):
+        monkeypatch.delitem(sys.modules, f"lamina.tuning.{module}", raising=False)
+    result = tune(folder, "without optuna")
+    assert (result.code, result.err) == (2, "lamina: a search needs Optuna: pip install 'lamina-qa[studies]'\n")
+    assert not (folder / "without optuna").exists()
+
+
+def test_without_matplotlib_only_the_picture_is_missing(grid: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (grid / "trials.png").unlink()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = tune(folder, "grid", "--resume")
+    assert result.code == 0
+    assert result.err == "no picture: pictures need matplotlib: pip install 'lamina-qa[plots]'\n"
+    assert "best: " in result.out and "picture" not in result.out
+    monkeypatch.undo()
+    assert tune(folder, "grid", "--resume").out.endswith(f"picture: {grid / 'trials.png'}\n")

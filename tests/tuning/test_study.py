@@ -1,0 +1,109 @@
+"""What the study chooses, stops and remembers, without training anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.tuning.space import Space, parse_space
+from lamina.tuning.study import Study, Trial
+
+RANGES = {
+    "train.lr": {"low": 1e-5, "high": 1e-3, "log": True},
+    "train.warmup": {"low": 0.0, "high": 0.2, "step": 0.1},
+    "tune.layers": {"low": 1, "high": 4},
+    "train.schedule": ["linear", "cosine"],
+}
+
+
+def space(fields: dict[str, Any], **search: Any) -> Space:
+    return parse_space({"search": search, "space": fields})
+
+
+def by_layers(trial: Trial) -> float:
+    return float(trial.settings["tune.layers"]) - 100 * float(trial.settings["train.lr"])
+
+
+def run_all(path: Path, wanted: Space, score: Callable[[Trial], float], *, sessions: int = 1) -> list[Trial]:
+    """A whole study; with several sessions, opened anew so often."""
+    for session in range(sessions):
+        with closing(Study(path, wanted)) as study:
+            for _ in range(-(-wanted.trials // sessions) if session < sessions - 1 else wanted.trials):
+                if (trial := study.begin()) is None:
+                    break
+                study.tell(trial.number, score(trial), 1.0)
+            trials = study.trials()
+    return trials
+
+
+@pytest.mark.parametrize("method", ["random", "tpe"])
+def test_ranges_are_kept(tmp_path: Path, method: str) -> None:
+    trials = run_all(tmp_path / "study.db", space(RANGES, method=method, trials=25), by_layers)
+    assert len(trials) == 25
+    for trial in trials:
+        assert 1e-5 <= trial.settings["train.lr"] <= 1e-3
+        assert round(trial.settings["train.warmup"], 9) in (0.0, 0.1, 0.2)
+        assert trial.settings["tune.layers"] in (1, 2, 3, 4) and isinstance(trial.settings["tune.layers"], int)
+        assert trial.settings["train.schedule"] in ("linear", "cosine")
+    assert len({trial.settings["train.lr"] for trial in trials}) == 25
+
+
+def test_tpe_learns_where_scores_are_high(tmp_path: Path) -> None:
+    trials = run_all(tmp_path / "study.db", space(RANGES, method="tpe", trials=40, seed=3), by_layers)
+    early, late = (sum(map(by_layers, part)) / len(part) for part in (trials[:10], trials[-15:]))
+    assert late > early + 0.5
+
+
+@pytest.mark.parametrize("method", ["random", "tpe"])
+def test_a_study_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path, method: str) -> None:
+    wanted = space(RANGES, method=method, trials=16, seed=5)
+    whole = run_all(tmp_path / "whole.db", wanted, by_layers)
+    assert run_all(tmp_path / "parts.db", wanted, by_layers, sessions=3) == whole
+    other = run_all(tmp_path / "other.db", space(RANGES, method=method, trials=3, seed=6), by_layers)
+    assert other != whole[:3]
+
+
+def test_a_grid_goes_in_order_and_can_grow(tmp_path: Path) -> None:
+    fields = {"train.lr": [0.1, 0.2], "tune.layers": ["all", 1, 2]}
+    first = space(fields, trials=2)
+    assert len(run_all(tmp_path / "study.db", first, lambda trial: 0.0)) == 2
+    trials = run_all(tmp_path / "study.db", space(fields), lambda trial: 0.0)
+    assert [trial.settings for trial in trials] == space(fields).grid()
+    assert [trial.number for trial in trials] == list(range(6))
+
+
+def test_halving_stops_the_worse_half_at_each_rung(tmp_path: Path) -> None:
+    wanted = space({"train.lr": [0.1, 0.2, 0.3, 0.4, 0.5]}, halving=True)
+    path = tmp_path / "study.db"
+    with closing(Study(path, wanted)) as study:
+        for _ in range(5):
+            assert study.begin() is not None
+        assert not study.should_stop(0, 0.1, 90.0), "not yet at a rung"
+        assert not study.should_stop(0, 0.125, 50.0), "nobody to be worse than"
+        assert study.should_stop(1, 0.125, 40.0)
+        assert not study.should_stop(2, 0.125, 95.0)
+        assert not study.should_stop(0, 0.25, 10.0), "its best score counts"
+        assert study.should_stop(3, 0.5, 60.0), "late at the first rung, but still judged"
+        assert not study.should_stop(4, 1.0, 1.0), "at its end nothing is left to stop"
+        assert study.tell(1, 40.0, 1.0).state == "pruned"
+        assert study.tell(0, 95.0, 1.0).state == "done"
+    with closing(Study(path, wanted)) as study:
+        assert [trial.state for trial in study.trials()] == ["done", "pruned", "unfinished", "unfinished", "unfinished"]
+        assert study.trials()[1].score == 40.0
+        assert not study.should_stop(3, 0.25, 99.0), "before it was stopped"
+        assert study.should_stop(3, 0.5, 99.0), "what was decided stands"
+        assert study.tell(3, 60.0, 1.0).state == "pruned"
+
+
+def test_without_halving_nothing_is_stopped(tmp_path: Path) -> None:
+    with closing(Study(tmp_path / "study.db", space({"train.lr": [0.1, 0.2]}))) as study:
+        assert study.begin() and study.begin()
+        assert not study.should_stop(0, 0.5, 90.0)
+        assert not study.should_stop(1, 0.5, 10.0)
+        assert study.tell(1, 10.0, 1.0).state == "done"
+        failed = study.fail(0, "the loss is nan")
+        assert (failed.state, failed.problem, failed.score) == ("failed", "the loss is nan", None)
