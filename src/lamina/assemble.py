@@ -20,6 +20,7 @@ from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
 from lamina.files import expanded, read_json
 from lamina.heads import LearnsQueries, SpanHead
+from lamina.heads.sentence import SentenceHeadOptions
 from lamina.mixers import LayerAttention, Shape
 from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
@@ -38,7 +39,8 @@ def build_model(recipe: Recipe, encoder: Encoder) -> Model:
 def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     config, head = encoder.config, options.head
     if head.pooled and not config.pooler:
-        raise LaminaError("head.pooled: this encoder has no pooler: set head.pooled = false")
+        field = 'head.pooling = "mean"' if isinstance(head, SentenceHeadOptions) else "head.pooled = false"
+        raise LaminaError(f"this encoder has no pooler: set {field}")
     mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
     task = Task(mixer, head.build(mixer.width, options.data.labels))
     if isinstance(mixer, LayerAttention) and task.head.queries() is None:

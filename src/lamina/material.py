@@ -36,23 +36,25 @@ class Material:
         return replace(self, training=training, holdout=holdout)
 
 
-def prepare(recipe: Recipe, progress: Progress) -> Material:
-    """Everything is read before training: a mistake in a dev set should not wait for its end."""
+def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material:
+    """Everything is read before training: a mistake in a dev set should not wait for its end. Without `dev`, no dev set is
+    looked at."""
     source = encoders.find(recipe.encoder)
     tokenizer = load_tokenizer(source)
-    training, holdout, dev = dict[str, AnyPart](), dict[str, AnyPart](), dict[str, AnyPart]()
+    training, holdout, scored = dict[str, AnyPart](), dict[str, AnyPart](), dict[str, AnyPart]()
     for name, task in recipe.tasks.items():
         progress.say(f"reading {task.data.train}")
         learned, held_out = split(task, recipe.train.seed)
-        training[name], holdout[name], dev[name] = (
-            Part(examples, cut(recipe, task, examples, tokenizer)) for examples in (learned, held_out, dev_of(task))
+        training[name], holdout[name], scored[name] = (
+            Part(examples, cut(recipe, task, examples, tokenizer))
+            for examples in (learned, held_out, dev_of(task) if dev else [])
         )
         counted = f"{len(learned)} sentences" if task.of_sentences else f"{len(learned)} questions"
         windows = f"{len(training[name].windows)} windows"
         how = "" if task.of_sentences else " by article"
         which = f"{name}: " if len(recipe.tasks) > 1 else ""
         progress.say(f"{which}{counted} in {windows} to train on, {len(held_out)} held out{how}")
-    return Material(source, tokenizer, training, holdout, dev)
+    return Material(source, tokenizer, training, holdout, scored)
 
 
 def resolved(recipe: Recipe) -> Recipe:

@@ -112,6 +112,13 @@ class TaskOptions(BaseModel):
         return bool(getattr(self.data, name) != DataOptions.model_fields[name].default)
 
     @model_validator(mode="after")
+    def _terms_fit(self) -> TaskOptions:
+        ranking = self.terms.ranking
+        if ranking is not None and self.head.type not in ranking.heads:
+            raise ValueError(f"terms.ranking is for heads of type {', '.join(ranking.heads)}, not {self.head.type}")
+        return self
+
+    @model_validator(mode="after")
     def _objective_fits(self) -> TaskOptions:
         if self.head.type not in self.objective.heads:
             raise ValueError(

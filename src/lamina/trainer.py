@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ import torch
 from safetensors.torch import save_file
 
 from lamina.assemble import build_model, build_on_meta, make_optimizer
+from lamina.cache.part import Part
 from lamina.curves import draw_curves
+from lamina.data.splits import sample
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.inspection import count_parameters
 from lamina.judging import Judges
-from lamina.material import Material, prepare, resolved
+from lamina.material import AnyPart, Material, cut, prepare, resolved
 from lamina.model import Model
 from lamina.objectives import Remembers
 from lamina.planning import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
@@ -38,6 +40,10 @@ from lamina.training.loop import Loss, fit
 from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import evaluation_points
 
+Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out part) -> stop now?
+
+CURVES = 1000  # items of each task's training part that the curves are of
+
 
 def train(
     recipe: Recipe,
@@ -45,12 +51,11 @@ def train(
     *,
     resume: bool = False,
     progress: Progress | None = None,
-    watch: Callable[[float, float], bool] | None = None,
+    watch: Watch | None = None,
+    dev: bool = True,
 ) -> Run:
-    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood.
-
-    `watch` is told after each evaluation which share of the training is done and the held-out score; True stops it.
-    """
+    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood. `watch` is asked after each
+    evaluation whether to stop there. Without `dev`, no dev set is looked at."""
     progress = progress or Silent()
     run = Run(out)
     recipe = resolved(recipe)
@@ -60,7 +65,7 @@ def train(
         return run
     build_on_meta(recipe)
     device = choose_device(recipe.train.device)
-    material = prepare(recipe, progress)
+    material = prepare(recipe, progress, dev=dev)
     make_folder(run.path)
     write_json(run.recipe, recipe.model_dump(mode="json"))
     model, state, material = _fit(run, recipe, material, device, progress, watch)
@@ -74,7 +79,7 @@ def _fit(
     material: Material,
     device: torch.device,
     progress: Progress,
-    watch: Callable[[float, float], bool] | None,
+    watch: Watch | None,
 ) -> tuple[Model, State, Material]:
     """The model with the weights that training chose, where training stood, and the material with its stored states."""
     options = recipe.train
@@ -114,9 +119,10 @@ def _fit(
         def keep(name: str) -> None:
             write_run(Run(run.path / "checkpoints" / name), recipe, material, model, info | {"steps": len(plan)})
 
+        curve_parts = _curve_parts(recipe, material) if options.curves else {}
         after = {step: [partial(keep, name)] for step, name in checkpoint_names(options, training, len(plan)).items()}
         for step, epoch in epoch_ends(plan).items() if options.curves else ():
-            after.setdefault(step, []).append(partial(_record_curves, judges, model, material, record, state, epoch))
+            after.setdefault(step, []).append(partial(_record_curves, judges, model, curve_parts, record, state, epoch))
         state = fit(
             model,
             losses,
@@ -157,17 +163,27 @@ def _with_stores(recipe: Recipe, model: Model, material: Material, progress: Pro
     )
 
 
+def _curve_parts(recipe: Recipe, material: Material) -> dict[str, dict[str, AnyPart]]:
+    """Some of what each task trains on, and the dev sets, where every task has one."""
+    seen = {}
+    for name, task in recipe.tasks.items():
+        some = sample(material.training[name].examples, CURVES, recipe.train.seed)
+        seen[name] = Part(some, cut(recipe, task, some, material.tokenizer))
+    return {"train": seen} | ({"dev": dict(material.dev)} if all(part.examples for part in material.dev.values()) else {})
+
+
 def _record_curves(
-    judges: Judges, model: Model, material: Material, record: Callable[[dict[str, object]], None], state: State, epoch: int
+    judges: Judges,
+    model: Model,
+    parts: Mapping[str, Mapping[str, AnyPart]],
+    record: Callable[[dict[str, object]], None],
+    state: State,
+    epoch: int,
 ) -> None:
     """What the model scores on what it trains on and on the dev set, for the curves of both over the epochs."""
     began = time.monotonic()
     model.eval()
-    curve = {
-        which: judges.evaluate(model, parts).metrics
-        for which, parts in (("train", material.training), ("dev", material.dev))
-        if any(part.examples for part in parts.values())
-    }
+    curve = {which: judges.evaluate(model, of_tasks).metrics for which, of_tasks in parts.items()}
     state.costs.evaluate_seconds += time.monotonic() - began
     record({"step": state.step, "epochs": epoch, "curve": curve})
 

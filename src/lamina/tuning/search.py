@@ -2,7 +2,7 @@
 
 ``search.json``   what is searched: the recipe, the space
 ``study.db``      Optuna's study
-``trials/007``    a trial's run folder; it has no dev set
+``trials/007``    a trial's run folder; its dev set is not looked at
 ``logs/007.log``  what its process said
 ``trials.json``   what came of the trials, the best first
 ``trials.png``    their scores by each field of the space
@@ -24,7 +24,7 @@ from lamina.files import make_folder, read_json, write_json
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, parse_recipe, read_values
 from lamina.tuning.crew import Crew
-from lamina.tuning.space import Settings, Space, as_settings, described, without_dev
+from lamina.tuning.space import Settings, Space, as_settings, described
 
 try:
     from lamina.tuning.study import Study, Trial
@@ -151,7 +151,7 @@ def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) 
         while True:
             while not crew.full and (trial := unfinished.pop(0) if unfinished else study.begin()):
                 progress.say(f"trial {trial.number}: {described(trial.settings)}")
-                crew.start(trial.number, without_dev(make(trial.settings)))
+                crew.start(trial.number, make(trial.settings))
             if not crew.busy:
                 return
             number, told = crew.hear()

@@ -25,7 +25,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Valid
 
 from lamina.errors import LaminaError
 from lamina.files import read_text
-from lamina.recipe import Recipe
 
 Model = TypeVar("Model", bound=BaseModel)
 Settings = dict[str, Any]  # a value for each field of a space
@@ -184,19 +183,3 @@ def as_text(value: Any) -> str:
 def as_settings(settings: Settings) -> list[str]:
     """As ``--set`` takes them."""
     return [f"{field}={as_text(value)}" for field, value in settings.items()]
-
-
-def without_dev(recipe: Recipe) -> Recipe:
-    """The recipe as a search trains it: no dev set is named, so none can be read."""
-    data = {name: task.data.model_copy(update={"dev": None}) for name, task in recipe.tasks.items()}
-    tasks = {name: task.model_copy(update={"data": data[name]}) for name, task in recipe.tasks.items()}
-    return recipe.model_copy(update={"tasks": tasks})
-
-
-def described(settings: Settings) -> str:
-    """Settings in one line.
-
-    >>> described({"train.lr": 3e-05, "head.type": "span"})
-    'train.lr=3e-05 head.type=span'
-    """
-    return " ".join(f"{field}={value if isinstance(value, str) else as_text(value)}" for field, value in settings.items())

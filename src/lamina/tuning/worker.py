@@ -33,7 +33,7 @@ def main() -> None:
     try:
         if run.path.exists() and not run.recipe.exists():  # killed before it began
             shutil.rmtree(run.path)
-        train(parse_recipe(job["recipe"], name=str(run.recipe)), run.path, resume=True, watch=watch)
+        train(parse_recipe(job["recipe"], name=str(run.recipe)), run.path, resume=True, watch=watch, dev=False)
         info = read_json(run.info)
         if info["score"] is None:
             raise LaminaError("nothing was held out to score the trials by: set data.holdout higher")
