@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lamina import trainer
+from lamina import planning, trainer
 from lamina.cache.housekeeping import list_stores
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
@@ -123,7 +123,7 @@ def test_a_second_run_finds_the_states_of_the_first(tmp_path: Path) -> None:
 def test_a_cached_run_that_was_stopped_ends_as_if_nothing_had_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(tmp_path, train={"checkpoint_minutes": 0})
     whole = trainer.train(made, tmp_path / "whole")
-    step = trainer.make_step
+    step = planning.make_step
     calls: list[int] = []
 
     def stopping(*arguments: Any) -> Any:

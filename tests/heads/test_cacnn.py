@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lamina.assemble import build_model, build_on_meta, make_optimizer
 from lamina.data.batches import Batch, make_batch
+from lamina.data.labels import Labels
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.export import exportable_head
@@ -35,7 +36,7 @@ MIXTURES = pytest.mark.parametrize("mixtures", [1, 2])
 def built(form: str, dim: int = DIM) -> ContextAwareHead:
     """A head in eval mode, all of whose parameters are random and of some size."""
     torch.manual_seed(0)
-    head = ContextAwareHeadOptions(**SMALL[form]).build(dim)
+    head = ContextAwareHeadOptions(**SMALL[form]).build(dim, Labels())
     for parameter in head.parameters():
         nn.init.normal_(parameter, std=0.3)
     return head.eval()
@@ -282,7 +283,7 @@ def test_each_form_learns(options: dict[str, Any]) -> None:
 )
 def test_counts_for_bert_base(options: dict[str, Any], count: int) -> None:
     with torch.device("meta"):
-        head = ContextAwareHeadOptions(**options).build(768)
+        head = ContextAwareHeadOptions(**options).build(768, Labels())
     assert sum(parameter.numel() for parameter in head.parameters()) == count
 
 
@@ -344,6 +345,6 @@ def test_it_stands_on_any_mixer(form: str, mixer: str) -> None:
 
 def test_it_cannot_be_exported() -> None:
     model = tiny.model()
-    model.tasks["main"].head = ContextAwareHeadOptions(context=16).build(16)
+    model.tasks["main"].head = ContextAwareHeadOptions(context=16).build(16, Labels())
     with pytest.raises(LaminaError, match=r"ContextAwareHead.* is not a plain span head"):
         exportable_head(model)

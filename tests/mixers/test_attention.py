@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lamina.assemble import build_model, build_on_meta
 from lamina.data.batches import make_batch
+from lamina.data.labels import Labels
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.heads import AnswerabilityHead, SpanHead, SpanHeadOptions
@@ -283,7 +284,7 @@ class Silent(SpanHead):
 
 
 class SilentOptions(SpanHeadOptions):
-    def build(self, width: int) -> Silent:
+    def build(self, width: int, labels: Labels) -> Silent:
         return Silent(width)
 
 

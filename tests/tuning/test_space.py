@@ -10,7 +10,7 @@ import pytest
 from lamina.bundled import space_names, space_path
 from lamina.errors import LaminaError
 from lamina.recipe import parse_recipe
-from lamina.tuning.space import Range, Space, as_settings, read_space, without_dev
+from lamina.tuning.space import Range, Space, as_settings, read_space
 
 HEADS = {"002": ["data.train=x", "head.type=cacnn"]}  # what a space asks of a recipe
 
@@ -37,7 +37,6 @@ def test_settings_reach_the_recipe_as_they_were_written() -> None:
     recipe = parse_recipe({"data": {"train": "x"}}, as_settings(settings))
     assert (recipe.train.lr, recipe.tune.layers, recipe.train.minutes) == (3e-5, "all", 2)
     assert recipe.main.data.dev == settings["data.dev"]
-    assert without_dev(recipe).main.data.dev is None
 
 
 def test_the_corners_hold_every_value_and_both_ends(tmp_path: Path) -> None:

@@ -183,3 +183,12 @@ def as_text(value: Any) -> str:
 def as_settings(settings: Settings) -> list[str]:
     """As ``--set`` takes them."""
     return [f"{field}={as_text(value)}" for field, value in settings.items()]
+
+
+def described(settings: Settings) -> str:
+    """Settings in one line.
+
+    >>> described({"train.lr": 3e-05, "head.type": "span"})
+    'train.lr=3e-05 head.type=span'
+    """
+    return " ".join(f"{field}={value if isinstance(value, str) else as_text(value)}" for field, value in settings.items())
