@@ -158,8 +158,8 @@ def test_an_answerability_run_answers_no_questions(tmp_path: Path) -> None:
     scores = json.loads(run.scores.read_text())
     assert scores["total"] == len(EXAMPLES)
     assert set(json.loads(run.predictions.read_text())) == {example.id for example in EXAMPLES}
-    with pytest.raises(LaminaError, match="does not answer questions"):
-        lamina.load(Run(run.path).path)
+    with pytest.raises(LaminaError, match="does not answer questions: its heads are answerability"):
+        lamina.load(Run(run.path).path).answer("Who?", "Ada.")
 
 
 def test_a_checkpoint_of_a_part_finds_its_base_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

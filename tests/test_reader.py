@@ -112,9 +112,9 @@ def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.Monk
     monkeypatch.setattr(windows_module.Cutting.pieces, "__defaults__", (1,))
     answered: list[Windows] = []
 
-    def noted(model: Model, windows: Windows, *, progress: Progress) -> SpanLogits:
+    def noted(model: Model, windows: Windows, *, task: str, progress: Progress) -> SpanLogits:
         answered.append(windows)
-        return span_logits(model, windows, progress=progress)
+        return span_logits(model, windows, task=task, progress=progress)
 
     monkeypatch.setattr("lamina.reader.span_logits", noted)
     replies = reader.replies(["Who?", "When?"], [cases.MILL, "Ada."], threshold=1e6)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_layers_that_mean_nothing(tune: dict[str, Any], message: str) -> None:
         ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
         (
             {"xyzzy": 1},
-            "xyzzy: no such field; there are answer, cache, data, encoder, head, mixer, objective, train, tune, window",
+            "xyzzy: no such field; there are answer, cache, data, encoder, head, mixer, objective, terms, train, tune, weight, window",
         ),
     ],
 )
@@ -207,9 +208,56 @@ def test_numbers_without_end_are_refused(field: str, value: float) -> None:
     assert problem({"train": {field: value}}).startswith(f"train.{field}: ")
 
 
-def test_another_task_than_main_is_refused() -> None:
-    with pytest.raises(LaminaError, match="tasks are main, other"):
-        parse_recipe({"tasks": {name: {"data": {"train": "t"}} for name in ("main", "other")}})
+@pytest.mark.parametrize(
+    ("tasks", "train", "line"),
+    [
+        ({}, {}, "there is no task to train"),
+        ({"a b": {}}, {}, "tasks.a b: a task's name is letters"),
+        ({"mean": {}}, {}, "tasks.mean: a task's name is letters"),
+        ({"one": {}}, {"choose": "two"}, "train.choose = 'two' is no task: choose mean or one"),
+        ({"one": {}}, {"gradients": "pcgrad"}, 'train.gradients = "pcgrad" is for recipes of several tasks'),
+        ({"one": {}, "two": {}}, {"gradients": "pcgrad"}, 'set train.sampling = "combined"'),
+        ({"one": {"head": {"type": "clasification"}}}, {}, "tasks.one.head.type: there is no 'clasification'"),
+        ({"one": {"head": {"type": "cosine", "dropout": 0.1}}}, {}, "tasks.one.head.dropout: no such field"),
+        (
+            {"one": {"head": {"type": "cosine"}, "objective": {"type": "span"}}},
+            {},
+            "is for heads of type span, cacnn, not cosine",
+        ),
+        ({"one": {"terms": {"ranking": {}}}}, {}, "tasks.one: terms.ranking is for heads of type cosine, not span"),
+        ({"one": {"weight": 0}}, {}, "tasks.one.weight: Input should be greater than 0"),
+    ],
+)
+def test_tasks_that_do_not_fit(tasks: dict[str, Any], train: dict[str, Any], line: str) -> None:
+    values = {name: {"data": {"train": "t"}} | task for name, task in tasks.items()}
+    with pytest.raises(LaminaError, match=re.escape(line)):
+        parse_recipe({"tasks": values, "train": train})
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        ({"dev": "d", "dev_every": 8}, "data: dev and dev_every are two ways to name the dev set"),
+        ({"classes": ["0", "1"], "scores": [0, 1]}, "data: classes and scores are two kinds of labels"),
+        ({"classes": ["0", "0"]}, "data: classes must be two or more different labels"),
+        ({"scores": [5, 0]}, "data: scores are the lowest and the highest score"),
+    ],
+)
+def test_data_of_sentences_that_does_not_fit(data: dict[str, Any], line: str) -> None:
+    with pytest.raises(LaminaError, match=re.escape(line)):
+        parse_recipe({"data": {"train": "t"} | data, "head": {"type": "cosine"}})
+
+
+def test_data_of_sentences_is_not_for_questions() -> None:
+    with pytest.raises(LaminaError, match=r"data\.per_class is for sentences, but head\.type 'span' answers questions"):
+        parse_recipe({"data": {"train": "t", "per_class": 3}})
+
+
+def test_a_setting_without_a_task_is_for_every_task() -> None:
+    tasks = {name: {"data": {"train": name}} for name in ("one", "two")}
+    recipe = parse_recipe({"tasks": tasks}, ["data.questions=7", "tasks.two.weight=3"])
+    assert [task.data.questions for task in recipe.tasks.values()] == [7, 7]
+    assert [task.weight for task in recipe.tasks.values()] == [1, 3]
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.toml", "train = ["), ("a.json", "{"), ("a.json", "[1]"), ("a.json", "3")])

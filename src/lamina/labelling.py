@@ -45,8 +45,10 @@ def best_threshold(logits: Floats, gold: Doubles) -> float:
     """The threshold of "alike" with the best accuracy; of those that are not clearly worse (by one standard error) the one
     nearest to 0.
 
-    >>> float(best_threshold(np.array([-3, -2, -1, 4], np.float32), np.array([0.0, 0, 1, 1])))
+    >>> best_threshold(np.array([-3, -2, 1, 4], np.float32), np.array([0.0, 0, 1, 1]))
     0.0
+    >>> best_threshold(np.array([1, 2, 3, 4], np.float32), np.array([0.0, 0, 1, 1]))
+    2.5
     """
     order = np.argsort(logits, kind="stable")
     values, alike = logits[order].astype(np.float64), gold[order] == 1

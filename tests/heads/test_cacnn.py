@@ -298,7 +298,7 @@ def test_a_recipe_trains_it_by_the_span_loss() -> None:
     recipe = parse_recipe({"data": {"train": ""}, "head": {"type": "cacnn", "filters": 4}})
     assert recipe.main.objective.type == "span"
     assert parse_recipe(recipe.model_dump()) == recipe
-    with pytest.raises(LaminaError, match=r"objective\.type 'answerability' is for answerability heads, not cacnn"):
+    with pytest.raises(LaminaError, match=r"objective\.type 'answerability' is for heads of type answerability, not cacnn"):
         parse_recipe({"data": {"train": ""}, "head": {"type": "cacnn"}, "objective": {"type": "answerability"}})
 
 
