@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_lines_over_steps(tmp_path: Path) -> None:
 def test_a_panel_a_parameter(tmp_path: Path) -> None:
     one, two = tmp_path / "one.png", tmp_path / "two.png"
     scatter_plot(one, {"train.lr": [1e-5, 1e-3]}, [50.0, 60.0], y="score")
-    values = {"train.lr": [1e-5, 1e-3], "tune.layers": ["all", 0]}
+    values: dict[str, list[Any]] = {"train.lr": [1e-5, 1e-3], "tune.layers": ["all", 0]}
     scatter_plot(two, values, [50.0, 60.0], y="score", title="trials", faint=[True, False])
     assert size(two)[0] > size(one)[0]
     assert size(two)[1] == size(one)[1]
