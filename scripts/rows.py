@@ -5,6 +5,10 @@
 The folder's rows.toml names the rows: `base` settings, then those of each row, where "@name" stands for a list of
 [settings]. Every row is a `lamina train` of its own in runs/FOLDER/ROW; rows that have finished are not trained again. The
 result is FOLDER/rows.json, and a table on standard output.
+
+With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/002/ours.toml". With
+`seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
+has whole rows of fewer seeds.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 RECIPE = """[data]
@@ -31,12 +36,16 @@ def main() -> None:
     table = tomllib.loads((given.folder / "rows.toml").read_text(encoding="utf-8"))
     runs = Path("runs") / given.folder.name
     found: dict[str, Any] = {}
-    for name, settings in table["rows"].items():
-        out = runs / slug(name)
-        if given.only is None or name in given.only:
-            train(out, [*table["base"], *expanded(settings, table.get("settings", {}))])
-        if (out / "scores.json").is_file():
-            found[name] = {"settings": settings} | row(out)
+    for seed in table.get("seeds", [None]):
+        for name, settings in table["rows"].items():
+            out = runs / (slug(name) if seed is None else f"{slug(name)}-seed{seed}")
+            if given.only is None or name in given.only:
+                chosen = [*table["base"], *expanded(settings, table.get("settings", {}))]
+                train(out, table.get("recipe"), chosen if seed is None else [*chosen, f"train.seed={seed}"])
+            if (out / "scores.json").is_file():
+                found.setdefault(name, {"settings": settings})
+                found[name] |= row(out) if seed is None else {f"seed {seed}": row(out)}
+        write(given.folder, found)
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
         if all(member in found for member in members):
@@ -52,8 +61,12 @@ def main() -> None:
                 ]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             found[name] = {"members": members, "scores": scores(out)}
-    (given.folder / "rows.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(lines(found)))
+    write(given.folder, found)
+    print("\n".join(seed_lines(found) if "seeds" in table else lines(found)))
+
+
+def write(folder: Path, found: dict[str, Any]) -> None:
+    (folder / "rows.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def slug(name: str) -> str:
@@ -69,11 +82,15 @@ def expanded(settings: list[str], named: dict[str, list[str]]) -> list[str]:
     return [part for setting in settings for part in (named[setting[1:]] if setting.startswith("@") else [setting])]
 
 
-def train(out: Path, settings: list[str]) -> None:
+def train(out: Path, recipe: str | None, settings: list[str]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    recipe = out.parent / "recipe.toml"
-    recipe.write_text(RECIPE, encoding="utf-8")
-    lamina("train", str(recipe), "--out", str(out), "--resume", *(part for s in settings for part in ("--set", s)))
+    if other := [s for s in settings if s.startswith("recipe: ")]:
+        recipe, settings = other[0].removeprefix("recipe: "), [s for s in settings if s not in other]
+    if recipe is None:
+        path = out.parent / "recipe.toml"
+        path.write_text(RECIPE, encoding="utf-8")
+        recipe = str(path)
+    lamina("train", recipe, "--out", str(out), "--resume", *(part for s in settings for part in ("--set", s)))
 
 
 def lamina(*arguments: str) -> None:
@@ -89,6 +106,9 @@ def row(out: Path) -> dict[str, Any]:
 def scores(out: Path) -> dict[str, Any]:
     kept = ("exact", "f1", "HasAns_f1", "NoAns_f1")
     found = json.loads((out / "scores.json").read_text(encoding="utf-8"))
+    if "zero" not in found:  # of sentences
+        rounded: dict[str, Any] = json.loads(json.dumps(found), parse_float=lambda number: round(float(number), 4))
+        return rounded
     return {at: {name: round(found[at][name], 2) for name in kept if name in found[at]} for at in ("zero", "tuned", "best")}
 
 
@@ -105,6 +125,35 @@ def lines(rows: dict[str, Any]) -> list[str]:
         trained = f"{one['trained_parameters']:,}" if "trained_parameters" in one else ""
         made.append([name, trained, *pairs, split, *map(str, spent)])
     return [f"| {' | '.join(cells)} |" for cells in made]
+
+
+def seed_lines(rows: dict[str, Any]) -> list[str]:
+    """A Markdown table of sentence tasks: means over the seeds, and how far they spread."""
+    tasks = next(iter(next(iter(of_seeds(one).values()))["scores"] for one in rows.values()))
+    head = ["row", "seeds", *tasks, "train s"]
+    made = [head, ["---"] * len(head)]
+    for name, one in rows.items():
+        seeds = of_seeds(one).values()
+        cells = [spread([main_score(seed["scores"][task]) for seed in seeds]) for task in tasks]
+        seconds = sum(seed["costs"]["train_seconds"] for seed in seeds) / len(seeds)
+        made.append([name, str(len(seeds)), *cells, f"{seconds:.0f}"])
+    return [f"| {' | '.join(cells)} |" for cells in made]
+
+
+def of_seeds(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name.startswith("seed ")}
+
+
+def main_score(scores: dict[str, Any]) -> float:
+    return float(next(scores[name] for name in ("pearson", "accuracy", "mean") if name in scores))
+
+
+def spread(values: list[float]) -> str:
+    """
+    >>> spread([0.5, 0.52, 0.54]), spread([0.5])
+    ('0.520 ±0.020', '0.500')
+    """
+    return f"{mean(values):.3f}" + (f" ±{stdev(values):.3f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":

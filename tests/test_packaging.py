@@ -39,6 +39,9 @@ def test_the_wheel_installs_in_a_clean_venv_and_runs(tmp_path: Path) -> None:
     assert version == f"lamina {lamina.__version__}\n"
     recipes = subprocess.run([command, "recipes", "list"], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     assert "quickstart" in recipes.split()
+    code = "from lamina.bundled import space_path; print(space_path('002').read_text())"
+    space = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert space.strip() == (ROOT / "spaces" / "002.toml").read_text(encoding="utf-8").strip()
 
 
 def test_every_dependency_is_pinned() -> None:

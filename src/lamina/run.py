@@ -16,7 +16,7 @@ FORMAT = 1
 class Run:
     """The paths of a run folder.
 
-    ``run.json``            format, versions, seed, base encoder and its sha256, threshold, costs
+    ``run.json``            format, versions, seed, base encoder and its sha256, threshold, best score held out, costs
     ``recipe.json``         the whole recipe, defaults included; `lamina train` accepts it
     ``encoder.json``        the encoder's shape
     ``tokenizer.json``      the tokenizer

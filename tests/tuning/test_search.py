@@ -22,8 +22,10 @@ from lamina.run import Run
 from tests import tiny
 from tests.command import Result, lamina
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tuning")]  # each trial is a process of its own
+
 PATIENCE = 120.0  # seconds after which something hangs
-RATES = [1e-3, 1e30, 1e-2]  # with the second the loss is soon infinite
+RATES = [1e-3, 1e-2]
 SPACE = f"[space]\ntrain.lr = {RATES}\n"
 
 
@@ -66,15 +68,15 @@ def trials(out: Path) -> list[dict[str, Any]]:
 def test_the_dev_set_is_never_read(grid: Path) -> None:
     """It is not even there."""
     assert not (grid.parent / "dev.json").exists()
-    for number in range(3):
+    for number in range(2):
         run = Run(grid / "trials" / f"{number:03d}")
         assert run.finished
         assert not run.scores.exists()
 
 
 def test_a_grid_search_ends_with_its_trials_the_best_first(grid: Path) -> None:
-    best, second, failed = trials(grid)
-    assert {best["number"], second["number"]} == {0, 2}
+    best, second = trials(grid)
+    assert {best["number"], second["number"]} == {0, 1}
     assert best["score"] >= second["score"]
     for trial in (best, second):
         run = Run(grid / "trials" / f"{trial['number']:03d}")
@@ -82,8 +84,6 @@ def test_a_grid_search_ends_with_its_trials_the_best_first(grid: Path) -> None:
         assert trial["settings"] == {"train.lr": RATES[trial["number"]]}
         assert trial["score"] == read_json(run.info)["score"]
         assert read_json(run.recipe)["train"]["lr"] == RATES[trial["number"]]
-    assert (failed["number"], failed["state"], failed["score"]) == (1, "failed", None)
-    assert "lower train.lr" in failed["problem"]
     head, first, *rest = (grid.parent / "grid.txt").read_text().splitlines()
     assert head.split() == ["trial", "score", "state", "minutes", "train.lr"]
     assert first.split()[:3] == [str(best["number"]), f"{best['score']:.2f}", "done"]
@@ -109,7 +109,7 @@ def test_two_workers_try_what_one_tries(grid: Path, folder: Path) -> None:
     assert printed["best"] == str(folder / "two workers" / "best.json")
     assert [trial["number"] for trial in printed["trials"]] == [trial["number"] for trial in trials(grid)]
     assert trials(folder / "two workers") == trials(grid)
-    for number in (0, 2):
+    for number in (0, 1):
         metrics = Run(folder / "two workers" / "trials" / f"{number:03d}").metrics
         assert metrics.read_bytes() == Run(grid / "trials" / f"{number:03d}").metrics.read_bytes()
 
@@ -132,10 +132,9 @@ def wait_for(process: subprocess.Popen[bytes], run: Run, lines: int) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.slow
 def test_killed_and_interrupted_it_goes_on_to_the_same_end(grid: Path, folder: Path) -> None:
     out = folder / "killed"
-    first, last = Run(out / "trials" / "000"), Run(out / "trials" / "002")
+    first, last = Run(out / "trials" / "000"), Run(out / "trials" / "001")
     with started(arguments(folder, "killed")) as process:
         wait_for(process, first, 6)
         os.kill(process.pid, signal.SIGKILL)
@@ -162,16 +161,30 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_end(grid: Path, folder: P
     assert (out / "best.json").read_bytes() == (grid / "best.json").read_bytes()
 
 
-def test_halving_stops_a_bad_trial_early(folder: Path) -> None:
-    (folder / "halving.toml").write_text("[search]\nhalving = true\n[space]\ntrain.lr = [1e-2, 1e-9]\n")
+def test_halving_stops_a_bad_trial_early_and_a_failure_stops_nothing(folder: Path) -> None:
+    """With the rate of the second trial the loss is soon infinite."""
+    (folder / "halving.toml").write_text("[search]\nhalving = true\n[space]\ntrain.lr = [1e-2, 1e30, 1e-9]\n")
     result = tune(folder, "halving", space="halving.toml")
     assert result.code == 0, result.err
-    good, bad = trials(folder / "halving")
+    good, bad, failed = trials(folder / "halving")
     assert (good["number"], good["state"]) == (0, "done")
-    assert (bad["number"], bad["state"]) == (1, "pruned")
+    assert (bad["number"], bad["state"]) == (2, "pruned")
     assert bad["score"] < good["score"]
-    steps = [json.loads(line)["step"] for line in Run(folder / "halving" / "trials" / "001").metrics.read_text().splitlines()]
-    assert steps[-1] <= read_json(folder / "halving" / "trials" / "001" / "run.json")["steps"] / 2
+    run = Run(folder / "halving" / "trials" / "002")
+    steps = [json.loads(line)["step"] for line in run.metrics.read_text().splitlines()]
+    assert steps[-1] <= read_json(run.info)["steps"] / 2
+    assert (failed["number"], failed["state"], failed["score"]) == (1, "failed", None)
+    assert "lower train.lr" in failed["problem"]
+
+
+def test_the_same_settings_are_not_trained_twice(folder: Path) -> None:
+    (folder / "twins.toml").write_text("[search]\nmethod = 'tpe'\ntrials = 3\n[space]\ntrain.lr = [1e-3]\n")
+    result = tune(folder, "twins", "--set", "train.epochs=0.5", space="twins.toml")
+    assert result.code == 0, result.err
+    assert [path.name for path in (folder / "twins" / "trials").glob("[!.]*")] == ["000"]
+    scores = {trial["score"] for trial in trials(folder / "twins")}
+    assert scores == {read_json(folder / "twins" / "trials" / "000" / "run.json")["score"]}
+    assert "trial 2: as trial 0" in result.err
 
 
 def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.trial import Trial as Running
 
+from lamina.tuning import study as study_module
 from lamina.tuning.space import Space, parse_space
 from lamina.tuning.study import Study, Trial
 
@@ -65,6 +67,38 @@ def test_a_study_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path, me
     assert run_all(tmp_path / "parts.db", wanted, by_layers, sessions=3) == whole
     other = run_all(tmp_path / "other.db", space(RANGES, method=method, trials=3, seed=6), by_layers)
     assert other != whole[:3]
+
+
+@pytest.mark.parametrize("method", ["random", "tpe", "grid"])
+def test_a_study_killed_while_a_trial_chose_its_settings_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    fields = {"train.lr": [0.1, 0.2, 0.3], "tune.layers": [1, 2], "train.schedule": ["linear", "cosine"]}
+    wanted = space(fields, method=method, trials=12)
+    whole = run_all(tmp_path / "whole.db", wanted, by_layers)
+    suggest = study_module._suggest
+
+    def killed(trial: Running, field: str, values: Any) -> None:
+        if (trial.number, field) == (11, "tune.layers"):
+            raise InterruptedError
+        suggest(trial, field, values)
+
+    monkeypatch.setattr(study_module, "_suggest", killed)
+    with pytest.raises(InterruptedError):
+        run_all(tmp_path / "killed.db", wanted, by_layers)
+    monkeypatch.undo()
+    with closing(Study(tmp_path / "killed.db", wanted)) as study:
+        assert [trial.settings for trial in study.trials()] == [trial.settings for trial in whole]
+        assert study.trials()[11].state == "unfinished"
+        assert study.begin() is None
+
+
+def test_a_trial_knows_its_twin(tmp_path: Path) -> None:
+    with closing(Study(tmp_path / "study.db", space({"train.lr": [0.1]}, method="random", trials=3))) as study:
+        first, second = study.begin(), study.begin()
+        assert first and second and study.twin(second) is None
+        study.tell(0, 50.0, 1.0)
+        assert study.twin(second) == study.trials()[0]
 
 
 def test_a_grid_goes_in_order_and_can_grow(tmp_path: Path) -> None:

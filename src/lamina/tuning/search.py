@@ -2,7 +2,7 @@
 
 ``search.json``   what is searched: the recipe, the space
 ``study.db``      Optuna's study
-``trials/007``    a trial's run folder; its dev set is not looked at
+``trials/007``    a trial's run folder, without scores of a dev set; one with the settings of an earlier has its score, no run
 ``logs/007.log``  what its process said
 ``trials.json``   what came of the trials, the best first
 ``trials.png``    their scores by each field of the space
@@ -150,6 +150,12 @@ def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) 
     with Crew(out, space.search.workers) as crew:
         while True:
             while not crew.full and (trial := unfinished.pop(0) if unfinished else study.begin()):
+                if twin := study.twin(trial):
+                    study.tell(trial.number, twin.score or 0.0, 0.0)
+                    over.add(trial.number)
+                    progress.say(f"trial {trial.number}: as trial {twin.number}, {twin.score:.2f}")
+                    progress.advance(1)
+                    continue
                 progress.say(f"trial {trial.number}: {described(trial.settings)}")
                 crew.start(trial.number, make(trial.settings))
             if not crew.busy:

@@ -1,7 +1,7 @@
 """The study of a search: its trials, kept in a SQLite file by Optuna. Only the leading process opens it.
 
-What trial number N tries follows from the search's seed, N and the trials that were told before, and from nothing else: a
-search that was killed goes on as it would have.
+What trial number N tries follows from the search's seed, N and what earlier trials have told by then, and from nothing else:
+a search that was killed goes on as it would have.
 
 Halving is Optuna's asynchronous successive halving with a factor of 2 and rungs after 1/8, 1/4 and 1/2 of a training: a trial
 that reaches a rung goes on if its best score so far is in the better half of all scores that trials have had there. Nobody
@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 import numpy as np
 from optuna import create_study, logging
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import RDBStorage
@@ -61,7 +60,8 @@ class Study:
             pruner=SuccessiveHalvingPruner(min_resource=FIRST_RUNG, reduction_factor=2),
             load_if_exists=True,
         )
-        self._distributions = {field: _distribution(values) for field, values in space.space.items()}
+        for found in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+            self._choose(found.number)  # it may have been killed while it chose
         if space.search.method == "grid":
             begun = len(self._study.get_trials(deepcopy=False))
             for settings in space.grid()[begun : space.trials]:
@@ -81,8 +81,13 @@ class Study:
         if number >= self._space.trials:
             return None
         self._study.sampler = self._sampler(number)
-        begun = self._study.ask(self._distributions)
-        return self._trial(self._frozen(begun.number))
+        self._study.ask()
+        self._choose(number)
+        return self._trial(self._frozen(number))
+
+    def twin(self, trial: Trial) -> Trial | None:
+        """An earlier trial with the same settings that has trained to its end: to train again would give the same score."""
+        return next((old for old in self.trials() if old.state == "done" and old.settings == trial.settings), None)
 
     def should_stop(self, number: int, share: float, score: float) -> bool:
         """Notes a trial's score after a share of its training, and says whether halving stops it there."""
@@ -113,6 +118,14 @@ class Study:
         trial.set_user_attr("problem", problem)
         return self._trial(self._study.tell(number, state=TrialState.FAIL))
 
+    def _choose(self, number: int) -> None:
+        """Chooses what the trial has not chosen yet: TPE all fields together, chance every field by a seed of its own."""
+        self._study.sampler = self._sampler(number)
+        trial = self._running(number)
+        for place, (field, values) in enumerate(self._space.space.items()):
+            self._study.sampler = self._sampler(number, place)
+            _suggest(trial, field, values)
+
     def _running(self, number: int) -> Running:
         """To write to a trial, also to one that another process has begun."""
         return Running(self._study, self._frozen(number)._trial_id)
@@ -128,16 +141,17 @@ class Study:
         told = found.user_attrs
         return Trial(found.number, settings, STATES[found.state], told.get("score"), told.get("minutes"), told.get("problem"))
 
-    def _sampler(self, number: int) -> BaseSampler:
-        seed = int(np.random.SeedSequence((self._space.search.seed, number)).generate_state(1)[0])
+    def _sampler(self, *place: int) -> BaseSampler:
+        seed = int(np.random.SeedSequence((self._space.search.seed, *place)).generate_state(1)[0])
         if self._space.search.method == "tpe":
             return TPESampler(seed=seed)
         return RandomSampler(seed=seed)
 
 
-def _distribution(values: Range | tuple[Any, ...]) -> BaseDistribution:
+def _suggest(trial: Running, field: str, values: Range | tuple[Any, ...]) -> None:
     if not isinstance(values, Range):
-        return CategoricalDistribution([as_text(value) for value in values])
-    if values.whole:
-        return IntDistribution(int(values.low), int(values.high), log=values.log, step=int(values.step or 1))
-    return FloatDistribution(values.low, values.high, log=values.log, step=values.step)
+        trial.suggest_categorical(field, [as_text(value) for value in values])
+    elif values.whole:
+        trial.suggest_int(field, int(values.low), int(values.high), log=values.log, step=int(values.step or 1))
+    else:
+        trial.suggest_float(field, values.low, values.high, log=values.log, step=values.step)
