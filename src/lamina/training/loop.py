@@ -53,10 +53,10 @@ def fit(
     """Trains from ``state.step`` to the end of `steps` and leaves the chosen weights in the model."""
     device = next(model.parameters()).device
     trainable = [p for p in model.parameters() if p.requires_grad]
-    epochs = _epochs([epoch for epoch, _ in steps])
+    epochs = epochs_of([epoch for epoch, _ in steps])
     saved_at = time.monotonic()
     progress.start("training", len(steps), state.step)
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
         while state.step < len(steps) and not state.stopped:
             began = time.monotonic()
             epoch, make_step = steps[state.step]
@@ -67,9 +67,9 @@ def fit(
             model.train()
             loss = 0.0
             for number, (task, batch) in enumerate(step):
-                torch.manual_seed(_seed(options.seed, epoch, state.step, number))
+                torch.manual_seed(seed_of(options.seed, epoch, state.step, number))
                 moved = batch.to(device)
-                with _autocast(device, precision):
+                with autocast(device, precision):
                     outputs = model(moved, task)
                 parts = [term(model, moved, outputs, totals[task]) for term in terms[task]]
                 share = torch.stack(parts).sum()
@@ -138,12 +138,12 @@ def _evaluate(
     progress.say(f"step {state.step}: {scores}")
 
 
-def _epochs(of_steps: Sequence[int]) -> float:
+def epochs_of(of_steps: Sequence[int]) -> float:
     """How many epochs the steps make up, the last by its share of the others' length; a part of one counts as one.
 
     Epochs differ by a few steps, as their windows are packed anew: a whole one must not count as more than one.
 
-    >>> _epochs([0, 0, 1, 1, 2]), _epochs([0, 0, 1, 1, 1])
+    >>> epochs_of([0, 0, 1, 1, 2]), epochs_of([0, 0, 1, 1, 1])
     (2.5, 2.0)
     """
     *whole, last = Counter(of_steps).values()
@@ -160,12 +160,12 @@ def _totals(terms: dict[str, Sequence[Term]], step: Step) -> dict[str, dict[str,
     return totals
 
 
-def _seed(*numbers: int) -> int:
+def seed_of(*numbers: int) -> int:
     """One seed from (seed, epoch, step, micro-batch): resuming needs no generator state, evaluation disturbs nothing."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def _autocast(device: torch.device, precision: torch.dtype) -> AbstractContextManager[object]:
+def autocast(device: torch.device, precision: torch.dtype) -> AbstractContextManager[object]:
     return nullcontext() if precision == torch.float32 else torch.autocast(device.type, precision)
 
 
@@ -178,7 +178,7 @@ def _check_finite(name: str, value: float, step: int, batches: Sequence[Batch]) 
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Ctrl-C lets the step finish, so that what is saved is whole; a second Ctrl-C stops at once."""
     asked = False
 
