@@ -6,8 +6,8 @@ embedding table, which is the same tensor that the encoder reads (tied). Only th
 On an encoder that was trained without such a head, the transform starts as near the identity as it can: its map is the
 identity (where the embeddings are narrower, the pseudo-inverse of the map that widens them), its bias lifts everything so
 far above 0 that the activation changes nothing, its norm takes that lift away again (it is the same in every coordinate),
-and the norm's weight and bias give back the spread and the mean that the last norm of the encoder gives its states. What is
-left is the norm's own doing: each state is brought to the same mean and spread.
+and the norm's weight and bias give back the mean and the spread that states have on some of the texts. What is left is the
+norm's own doing: every state is brought to the same mean and spread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lamina.encoder.blocks import Block, Encoder, EncoderConfig, activation, initialise
-from lamina.encoder.families import Family, plain
+from lamina.encoder.blocks import Encoder, EncoderConfig, Family, activation, initialise
+from lamina.encoder.families import plain
 from lamina.encoder.files import read_tensors, tensor_names
 from lamina.encoder.load import Source
 from lamina.errors import LaminaError
@@ -27,7 +27,6 @@ from lamina.pretraining.masking import Batch
 from lamina.pretraining.rows import ALONE
 
 LINEAR = 3.0  # above this, GELU and its relatives are the identity to within 0.5%
-SPREAD = 3.0  # standard deviations of a coordinate that are kept above it
 
 # Our parts of the head, and what the families' checkpoints call them.
 NAMES: dict[Family, dict[str, str]] = {
@@ -111,24 +110,22 @@ def check_nsp(config: EncoderConfig) -> None:
 
 
 @torch.no_grad()
-def start_near_identity(model: PretrainedModel) -> None:
-    """Sets the transform to pass on what the encoder's last norm yields."""
-    encoder, transform = model.encoder, model.transform
-    last = cast(Block, encoder.layers[-1]).output_norm
-    mean, spread = last.bias, last.weight.abs()  # of each coordinate, over all tokens
+def start_near_identity(model: PretrainedModel, batch: Batch) -> None:
+    """Sets the transform to pass on the encoder's states, as they are on a batch."""
+    encoder, transform = model.encoder.eval(), model.transform
+    states = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask).states[-1][batch.mask]  # [N, H]
     projection = encoder.embeddings.projection
     if isinstance(projection, nn.Linear):
         back = torch.linalg.pinv(projection.weight)  # [E, H]
-        mean, spread = back @ (mean - projection.bias), (back.square() @ spread.square()).sqrt()
         transform.dense.weight.copy_(back)
         transform.dense.bias.copy_(-back @ projection.bias)
     else:
         nn.init.eye_(transform.dense.weight)
         nn.init.zeros_(transform.dense.bias)
-    transform.dense.bias += LINEAR + float((mean.abs() + SPREAD * spread).max())
-    variance = spread.square().mean() + mean.var(correction=0)
-    transform.norm.weight.fill_(float(variance.sqrt()))
-    transform.norm.bias.fill_(float(mean.mean()))
+    mapped = transform.dense(states)  # [N, E]
+    transform.dense.bias.add_(LINEAR - mapped.min())
+    transform.norm.weight.fill_(float(mapped.std(-1, correction=0).mean()))
+    transform.norm.bias.fill_(float(mapped.mean()))
     transform.bias.zero_()
 
 

@@ -15,7 +15,7 @@ from lamina.encoder.load import EncoderOptions
 from lamina.encoder.presets import BERT_BASE, PRESETS
 from lamina.pretraining.masking import MaskOptions
 from lamina.pretraining.rows import Packed
-from lamina.pretraining.texts import PairSource, TextSources
+from lamina.pretraining.texts import PairSource, TextSource
 from lamina.pretraining.vocabulary import VocabularyOptions
 from lamina.recipe import checked, read_values, with_settings
 from lamina.training.schedules import Schedule
@@ -89,8 +89,8 @@ class PretrainRecipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    texts: TextSources = ()
-    exclude: TextSources = ()  # texts that must not be among them, such as a dev set's
+    texts: tuple[TextSource, ...] = ()
+    exclude: tuple[TextSource, ...] = ()  # texts that must not be among them, such as a dev set's
     encoder: EncoderOptions | None = None
     shape: str | ShapeOptions | None = None  # a preset such as "tiny", or numbers
     vocabulary: VocabularyOptions | None = None

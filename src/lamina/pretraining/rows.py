@@ -90,7 +90,7 @@ def make_rows(
 
 def _joined(tokens: Tokens, layout: Layout, length: int) -> Iterator[Parts]:
     """All texts in one stream, cut anew wherever a row is full."""
-    ends = tokens.starts[1:-1]
+    ends = np.unique(tokens.starts)[1:-1]  # of texts that have tokens
     separator = layout.after[-1]
     ids = np.insert(tokens.ids, ends, separator)
     words = np.insert(_words(tokens), ends, NO_WORD)

@@ -9,10 +9,10 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.sources import Bundled, load_examples, locate
 from lamina.errors import LaminaError, LaminaWarning
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _PACKINGS: Final = (".xz", ".gz")
 _PLAIN: Final = (".txt", ".text", ".md")
 _BLANK_LINE: Final = re.compile(r"\n\s*\n")
-_SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
+_SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)\]])\s+|(?<=[。！？])")
 
 
 class TableOptions(BaseModel):
@@ -42,6 +42,12 @@ class TextSource(TableOptions):
 
     columns: tuple[str, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, values: object) -> object:
+        """A name alone stands for its source."""
+        return {"source": values} if isinstance(values, str) else values
+
 
 class PairSource(TableOptions):
     """Pairs of texts with a label: 1 (or true) where the second can follow the first, such as a paraphrase of it."""
@@ -50,11 +56,6 @@ class PairSource(TableOptions):
     label: str
 
 
-def _from_name(value: object) -> object:
-    return {"source": value} if isinstance(value, str) else value
-
-
-TextSources = tuple[Annotated[TextSource, BeforeValidator(_from_name)], ...]  # a name alone stands for its source
 Pair = tuple[str, str, bool]  # and whether the second follows the first
 Line = tuple[int, dict[str, str], str]  # its number, its cells by column, and what is wrong with it if anything is
 

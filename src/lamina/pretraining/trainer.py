@@ -40,6 +40,7 @@ from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import Plan, evaluation_points, plan_steps
 from lamina.training.schedules import share_of_peak
 
+SAMPLE = 32  # rows on which a new head is fitted to the encoder's states
 FEW_LABELS = 1  # a part of no rows divides by this instead of 0
 
 
@@ -126,13 +127,15 @@ def prepare(recipe: PretrainRecipe, corpus: Corpus, folder: Pretraining, progres
         _check(config, recipe)
         model = PretrainedModel(Encoder(config), nsp=nsp)
         origin = {"encoder": None, "sha256": None, "head": "random"}
-    if origin["head"] == "near identity":
-        start_near_identity(model)
     progress.say(_about(origin, tokenizer))
     training, holdout = (_rows(texts, pairs, tokenizer, recipe) for texts, pairs in _parts(corpus))
     assert training is not None
-    head_first = recipe.head_first if origin["head"] == "near identity" else 0.0
-    return Material(origin, tokenizer, model, training, holdout, head_first, Replacements.of(tokenizer))
+    replacements = Replacements.of(tokenizer)
+    if origin["head"] != "near identity":
+        return Material(origin, tokenizer, model, training, holdout, 0.0, replacements)
+    some = np.linspace(0, len(training) - 1, min(len(training), SAMPLE)).astype(np.int64)
+    start_near_identity(model, make_batch(training, some, replacements, recipe.mask, recipe.train.seed, EVALUATION))
+    return Material(origin, tokenizer, model, training, holdout, recipe.head_first, replacements)
 
 
 def _check(config: EncoderConfig, recipe: PretrainRecipe) -> None:
@@ -212,6 +215,7 @@ def fit(
     trainable = [p for p in model.parameters() if p.requires_grad]
     alone = round(material.head_first * len(plan))  # steps in which the head trains alone
     points = evaluation_points(plan, len(material.training), options.evaluate_every) | ({alone} if alone else set())
+    rates = learning_rates(options, plan, alone)
     saved_at = time.monotonic()
     if state.step == 0:
         _evaluate(recipe, material, state, record, progress)
@@ -236,7 +240,7 @@ def fit(
                     logits, pairs = model(moved, head_only=head_only)
                 mlm, nsp = loss_sums(logits, pairs, moved)
                 mlm, nsp = mlm / masked, nsp / labelled
-                (mlm + recipe.nsp.weight * nsp if recipe.nsp else mlm).backward()
+                (mlm + recipe.nsp.weight * nsp if recipe.nsp else mlm).backward()  # type: ignore[no-untyped-call]
                 mlm_loss, nsp_loss = mlm_loss + mlm.item(), nsp_loss + nsp.item()
                 state.costs.tokens += int(batch.mask.sum())
                 state.costs.padded_tokens += batch.mask.numel()
@@ -245,9 +249,8 @@ def fit(
                 raise LaminaError(
                     f"the loss is {mlm_loss} and the gradient's norm {norm} at step {state.step + 1}: lower train.lr"
                 )
-            rate = rate_of(options, plan, state.step, alone)
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rates[state.step]
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
@@ -255,7 +258,7 @@ def fit(
             state.costs.train_seconds += time.monotonic() - began
             entry: dict[str, object] = {"step": state.step, "epoch": epoch, "mlm_loss": mlm_loss}
             entry |= {"nsp_loss": nsp_loss} if recipe.nsp else {}
-            record(entry | {"lr": rate, "norm": norm, "part": "head" if head_only else "all"})
+            record(entry | {"lr": rates[state.step - 1], "norm": norm, "part": "head" if head_only else "all"})
             speed = state.costs.tokens / state.costs.train_seconds
             progress.advance(1, f"loss {mlm_loss:.3f}, {speed:.0f} tokens/s")
 
@@ -271,11 +274,13 @@ def fit(
     return state
 
 
-def rate_of(options: PretrainOptions, plan: Plan, step: int, alone: int) -> float:
-    """The learning rate of a step: the first `alone` steps have their own schedule, and so have the others."""
-    first, last, peak = (0, alone, options.head_lr) if step < alone else (alone, len(plan), options.lr)
-    epochs = epochs_of([epoch for epoch, _ in plan[first:last]])
-    return peak * share_of_peak(options, (step - first + 0.5) / (last - first), epochs)
+def learning_rates(options: PretrainOptions, plan: Plan, alone: int) -> list[float]:
+    """The rate of every step: the first `alone` steps have a schedule of their own, and so have the others."""
+    rates = []
+    for steps, peak in ((plan[:alone], options.head_lr), (plan[alone:], options.lr)):
+        epochs = epochs_of([epoch for epoch, _ in steps]) if steps else 0.0
+        rates += [peak * share_of_peak(options, (step + 0.5) / len(steps), epochs) for step in range(len(steps))]
+    return rates
 
 
 def make_plan(recipe: PretrainRecipe, rows: Rows) -> Plan:
