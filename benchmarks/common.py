@@ -27,10 +27,12 @@ Side = Callable[[int], float]  # the round's number -> the side's rate in it
 Rates = dict[str, list[float]]  # of each side, one a round
 
 
-def parser(about: str, *, questions: int, data: Sequence[str], repeats: int) -> argparse.ArgumentParser:
-    """The options that all benchmarks have."""
+def parser(
+    about: str, *, questions: int, data: Sequence[str], repeats: int, what: str = "questions"
+) -> argparse.ArgumentParser:
+    """The options that all benchmarks have; `what` the data holds, if not questions."""
     options = argparse.ArgumentParser(description=about.partition("\n")[0])
-    options.add_argument("--questions", type=int, default=questions, help="how many questions (default %(default)s)")
+    options.add_argument(f"--{what}", type=int, default=questions, help=f"how many {what} (default %(default)s)")
     options.add_argument("--threads", type=int, default=2, help="threads of torch and of the tokenizers (default 2)")
     options.add_argument(
         "--data",
@@ -52,13 +54,18 @@ def use_threads(count: int) -> None:
 
 def read_examples(names: Sequence[str], at_least: int | None = None) -> list[Example]:
     """The examples of the named data, reading no more of it than is needed for `at_least` of them."""
-    if "LAMINA_DATA" not in os.environ and SHARED_DATA.is_dir():
-        os.environ["LAMINA_DATA"] = str(SHARED_DATA)
+    find_data()
     found: list[Example] = []
     for name in names:
         if at_least is None or len(found) < at_least:
             found += load_examples(name)
     return found
+
+
+def find_data() -> None:
+    """Names of data are looked up beside the repository, unless the environment says where."""
+    if "LAMINA_DATA" not in os.environ and SHARED_DATA.is_dir():
+        os.environ["LAMINA_DATA"] = str(SHARED_DATA)
 
 
 def take_turns(sides: Mapping[str, Side], repeats: int, *, between: Callable[[], object] = lambda: None) -> Rates:

@@ -1,4 +1,4 @@
-"""The recipes and spaces that come with Lamina: in the package when installed, at the top of a checkout otherwise."""
+"""The recipes that come with Lamina: beside the package when installed, at the top of a checkout otherwise."""
 
 from __future__ import annotations
 
@@ -11,43 +11,47 @@ _PACKAGE = Path(__file__).parent
 
 
 def recipes_folder() -> Path:
-    return _folder("recipes")
+    """The recipes of `lamina train`."""
+    return _folder(_PACKAGE / "recipes", "recipes")
 
 
-def recipe_names() -> list[str]:
-    return _names(recipes_folder())
+def pretraining_folder() -> Path:
+    """The recipes of `lamina pretrain`."""
+    return _folder(_PACKAGE / "pretraining" / "recipes", "pretraining")
 
 
-def recipe_path(name: str) -> Path:
-    """The file of a recipe that was named by its path or by its name here."""
-    return _path(name, recipes_folder(), "recipe")
+def spaces_folder() -> Path:
+    """The spaces of `lamina tune`."""
+    return _folder(_PACKAGE / "spaces", "spaces")
 
 
-def space_names() -> list[str]:
-    return _names(_folder("spaces"))
-
-
-def space_path(name: str) -> Path:
-    """The file of a space of `lamina tune` that was named by its path or by its name here."""
-    return _path(name, _folder("spaces"), "space")
-
-
-def _folder(name: str) -> Path:
-    installed = _PACKAGE / name
-    return installed if installed.is_dir() else _PACKAGE.parents[1] / name
-
-
-def _names(folder: Path) -> list[str]:
+def recipe_names(folder: Path | None = None) -> list[str]:
+    folder = folder or recipes_folder()
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml"))
 
 
-def _path(name: str, folder: Path, kind: str) -> Path:
+def recipe_path(name: str, folder: Path | None = None, *, kind: str = "recipe") -> Path:
+    """The file of a recipe that was named by its path or by its name here."""
     path = Path(name)
     if path.is_file():
         return path
-    names = _names(folder)
+    folder = folder or recipes_folder()
+    names = recipe_names(folder)
     if name in names:
         return folder / f"{name}.toml"
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     raise LaminaError(f"{name}: no such {kind} file or name; {hint}")
+
+
+def space_names() -> list[str]:
+    return recipe_names(spaces_folder())
+
+
+def space_path(name: str) -> Path:
+    """The file of a space of `lamina tune` that was named by its path or by its name here."""
+    return recipe_path(name, spaces_folder(), kind="space")
+
+
+def _folder(installed: Path, name: str) -> Path:
+    return installed if installed.is_dir() else _PACKAGE.parents[1] / name

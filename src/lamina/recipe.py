@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -30,6 +30,8 @@ from lamina.training.options import TrainOptions
 
 MAIN = "tasks.main."  # what the sugar leaves out
 RESERVED = ("mean", "overall")  # what scores of several tasks are named
+
+Options = TypeVar("Options", bound=BaseModel)
 
 
 class DataOptions(BaseModel):
@@ -186,23 +188,35 @@ def read_values(path: Path) -> dict[str, Any]:
         raise LaminaError(f"{path}: no such recipe; `lamina recipes list` shows those that come with Lamina") from None
     except (ValueError, OSError) as error:
         raise LaminaError(f"{path}: not a recipe that can be read ({error})") from error
+    if not isinstance(values, dict):
+        raise LaminaError(f"{path}: a recipe is tables of fields, not {type(values).__name__}")
     return values
 
 
 def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:
     if not isinstance(values, dict):
         raise LaminaError(f"{name}: a recipe is tables of fields, not {type(values).__name__}")
-    values = json.loads(json.dumps(values, default=str))  # a copy that settings may change
-    for setting in settings:
-        _apply(values, setting)
+    values = with_settings(values, settings)
     if "tasks" not in values:
         task_tables = {key: values.pop(key) for key in TaskOptions.model_fields if key in values}
         values["tasks"] = {"main": task_tables}
+    return checked(Recipe, values, name=name)
+
+
+def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """A copy of a recipe's values, changed as ``a.b=value`` settings say."""
+    values = json.loads(json.dumps(values, default=str))
+    for setting in settings:
+        _apply(values, setting)
+    return values
+
+
+def checked(model: type[Options], values: dict[str, Any], *, name: str) -> Options:
+    """Values as the options of a recipe of any kind; one line says what is wrong with them."""
     try:
-        recipe = Recipe.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
-        raise LaminaError(f"{name}: {_first_problem(error)}") from None
-    return recipe
+        raise LaminaError(f"{name}: {_first_problem(error, model)}") from None
 
 
 def _apply(values: dict[str, Any], setting: str) -> None:
@@ -225,7 +239,7 @@ def _apply(values: dict[str, Any], setting: str) -> None:
         values[field] = text
 
 
-def _first_problem(error: ValidationError) -> str:
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     """One line: where, what, and what may have been meant. A field that does not exist may be why another is missing."""
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
@@ -233,7 +247,7 @@ def _first_problem(error: ValidationError) -> str:
     table = _shown(place)
     name = task + table
     if problem["type"] == "extra_forbidden":
-        return f"{name}: no such field; {_hint(place)}"
+        return f"{name}: no such field; {_hint(place, model)}"
     if problem["type"] == "missing":
         return f"{name}: is missing"
     if problem["type"] == "union_tag_not_found":
@@ -258,10 +272,10 @@ def _task_of(place: str) -> tuple[str, str]:
     return "" if match[1] == MAIN else match[1], match[2]
 
 
-def _hint(place: str) -> str:
+def _hint(place: str, model: type[BaseModel]) -> str:
     """What may have been meant: a field of that table, else one of that name in another, else the list of the table's."""
-    fields = sorted((field.removeprefix(MAIN) for field in _fields(Recipe)), key=_shown)
-    table, _, last = place.rpartition(".")
+    fields = sorted((field.removeprefix(MAIN) for field in _fields(model)), key=_shown)
+    table, _, last = re.sub(r"\.\d+(?=\.)", "", place).rpartition(".")  # a list's fields are those of each of its tables
     siblings = {field.rpartition(".")[2]: field for field in fields if field.rpartition(".")[0] == table}
     close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
     if not close and table.partition(".")[0] not in TYPES:  # what another type has does not help

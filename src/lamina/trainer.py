@@ -192,7 +192,7 @@ def _finish(run: Run, recipe: Recipe, material: Material, model: Model, state: S
     """Writes the model, what was found out about it and its scores; run.json says last that the run has finished."""
     judges = Judges(recipe, material.tokenizer)
     settled = judges.settle(model, material.holdout)
-    costs = vars(state.costs) | {"peak_memory_mb": _peak_memory_mb()}
+    costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
     began = time.monotonic()
     judges.score(run, model, material.dev, settled, progress)
     if any(part.examples for part in material.dev.values()):
@@ -237,7 +237,7 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
     written = recipe.model_dump(mode="json")
     old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
     if old != written:
-        different = _first_difference(old, written)
+        different = first_difference(old, written)
         raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
     for draft in run.path.glob(".*.tmp"):  # of a process that was killed while it wrote
         draft.unlink(missing_ok=True)
@@ -257,10 +257,10 @@ def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
-def _first_difference(old: Any, new: Any, path: str = "") -> str:
+def first_difference(old: Any, new: Any, path: str = "") -> str:
     if isinstance(old, dict) and isinstance(new, dict):
         key = next(key for key in [*old, *new] if old.get(key) != new.get(key))
-        return _first_difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+        return first_difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     return f"{path}: {old!r} then, {new!r} now"
 
 
@@ -276,6 +276,6 @@ def _describe(recipe: Recipe, material: Material, device: torch.device) -> dict[
     }
 
 
-def _peak_memory_mb() -> float:
+def peak_memory_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

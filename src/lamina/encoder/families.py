@@ -213,11 +213,11 @@ def parse_distilbert(values: Mapping[str, Any]) -> EncoderConfig:
     )
 
 
-def unparse(config: EncoderConfig) -> dict[str, Any]:
-    """EncoderConfig -> the config.json of the family's question-answering model; `parse` reads it back."""
+def unparse(config: EncoderConfig, head: str = "ForQuestionAnswering") -> dict[str, Any]:
+    """EncoderConfig -> the config.json of the family's model with that head; `parse` reads it back."""
     names = {"bert": "Bert", "electra": "Electra", "albert": "Albert", "roberta": "Roberta", "distilbert": "DistilBert"}
     shared: dict[str, Any] = {
-        "architectures": [f"{names[config.family]}ForQuestionAnswering"],
+        "architectures": [f"{names[config.family]}{head}"],
         "model_type": config.family,
         "vocab_size": config.vocab,
         "max_position_embeddings": config.positions,

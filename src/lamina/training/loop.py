@@ -69,10 +69,10 @@ def fit(
     trainable = [p for p in model.parameters() if p.requires_grad]
     surgery = Surgery(trainable) if options.gradients == "pcgrad" else None
     remembering = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
-    epochs = _epochs([epoch for epoch, _ in steps])
+    epochs = epochs_of([epoch for epoch, _ in steps])
     saved_at = time.monotonic()
     progress.start("training", len(steps), state.step)
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
         while state.step < len(steps) and not state.stopped:
             began = time.monotonic()
             epoch, make_step = steps[state.step]
@@ -83,9 +83,9 @@ def fit(
             model.train()
             of_task = dict.fromkeys(totals, 0.0)
             for number, (task, batch) in enumerate(step):
-                torch.manual_seed(_seed(options.seed, epoch, state.step, number))
+                torch.manual_seed(seed_of(options.seed, epoch, state.step, number))
                 moved = batch.to(device)
-                with _autocast(device, precision):
+                with autocast(device, precision):
                     outputs = model(moved, task)
                 share = losses[task](model, moved, outputs, totals[task])
                 _check_finite("loss", share.item(), state.step, [(task, batch)])
@@ -96,7 +96,7 @@ def fit(
                 if surgery is not None and (number + 1 == len(step) or step[number + 1][0] != task):
                     surgery.take()
             if surgery is not None:
-                surgery.put_back(_seed(options.seed, epoch, state.step))
+                surgery.put_back(seed_of(options.seed, epoch, state.step))
             loss = sum(of_task.values())
             norm = nn.utils.clip_grad_norm_(trainable, options.clip)
             _check_finite("norm of the gradient", norm.item(), state.step, step)
@@ -162,12 +162,12 @@ def _evaluate(
     return evaluation.score
 
 
-def _epochs(of_steps: Sequence[int]) -> float:
+def epochs_of(of_steps: Sequence[int]) -> float:
     """How many epochs the steps make up, the last by its share of the others' length; a part of one counts as one.
 
     Epochs differ by a few steps, as their windows are packed anew: a whole one must not count as more than one.
 
-    >>> _epochs([0, 0, 1, 1, 2]), _epochs([0, 0, 1, 1, 1])
+    >>> epochs_of([0, 0, 1, 1, 2]), epochs_of([0, 0, 1, 1, 1])
     (2.5, 2.0)
     """
     *whole, last = Counter(of_steps).values()
@@ -184,12 +184,12 @@ def _totals(losses: Mapping[str, Loss], step: Step) -> dict[str, dict[str, float
     return totals
 
 
-def _seed(*numbers: int) -> int:
+def seed_of(*numbers: int) -> int:
     """One seed from (seed, epoch, step, micro-batch): resuming needs no generator state, evaluation disturbs nothing."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def _autocast(device: torch.device, precision: torch.dtype) -> AbstractContextManager[object]:
+def autocast(device: torch.device, precision: torch.dtype) -> AbstractContextManager[object]:
     return nullcontext() if precision == torch.float32 else torch.autocast(device.type, precision)
 
 
@@ -202,7 +202,7 @@ def _check_finite(name: str, value: float, number: int, step: Sequence[tuple[str
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Ctrl-C lets the step finish, so that what is saved is whole; a second Ctrl-C stops at once."""
     asked = False
 

@@ -11,11 +11,25 @@ Departure: the loop asks for the middle of a step, so that the first step does n
 from __future__ import annotations
 
 import math
+from typing import Literal, Protocol
 
-from lamina.training.options import TrainOptions
+Schedule = Literal["linear", "cosine", "cosine_restarts", "exponential", "constant"]
 
 
-def share_of_peak(options: TrainOptions, progress: float, epochs: float) -> float:
+class Scheduled(Protocol):
+    """The options of a schedule; see `TrainOptions`."""
+
+    @property
+    def schedule(self) -> Schedule: ...
+    @property
+    def warmup(self) -> float: ...
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def decay(self) -> float: ...
+
+
+def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
     """The share of its highest rate that every parameter has after `progress` of a training of `epochs`."""
     match options.schedule:
         case "linear":

@@ -1,0 +1,51 @@
+"""The command that pretrains an encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lamina.cli.app import Json, Setting, fail, print_json
+
+commands = typer.Typer()
+
+
+@commands.command()
+def pretrain(
+    recipe: Annotated[str, typer.Argument(help="A pretraining recipe: a TOML file, or sentences, 002, 002-paper or korean.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write; a recipe starts from it with encoder.model.")],
+    settings: Setting = [],  # noqa: B006 - typer reads the default
+    vocab_size: Annotated[
+        int | None, typer.Option("--vocab-size", min=1, help="Entries of a new vocabulary (vocabulary.size).")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a pretraining that was stopped.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train an encoder to guess masked words of your texts, from a checkpoint or from scratch."""
+    from lamina.bundled import pretraining_folder, recipe_path
+    from lamina.files import read_json
+    from lamina.pretraining.recipe import read_pretrain_recipe
+    from lamina.pretraining.trainer import pretrain as run
+    from lamina.progress import shown
+
+    sizes = [] if vocab_size is None else [f"vocabulary.size={vocab_size}"]
+    read = read_pretrain_recipe(recipe_path(recipe, pretraining_folder()), [*settings, *sizes])
+    try:
+        with shown() as progress:
+            folder = run(read, out, resume=resume, progress=progress)
+    except KeyboardInterrupt:  # the loop has saved its state
+        fail("lamina: interrupted: the same command with --resume goes on from here", 130)
+    info = read_json(folder.info)
+    costs, scores = info["costs"], info["scores"]
+    if as_json:
+        print_json({"folder": str(out), "scores": scores, "costs": costs})
+        return
+    for when, values in scores.items():
+        print(f"held out {when}: " + ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in values.items()))
+    print(
+        f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
+        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second), {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
+    )
+    print(f"folder: {out} (start a recipe from it with --set encoder.model={out})")

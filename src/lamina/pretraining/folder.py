@@ -1,0 +1,65 @@
+"""The folder of a pretraining: a checkpoint in the format of transformers, which any recipe can start from, and its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from lamina.data.tokenizer import Tokenizer
+from lamina.encoder.families import checkpoint_name, unparse
+from lamina.errors import LaminaError
+from lamina.export import tokenizer_config
+from lamina.files import read_json, replacing, write_atomically, write_json
+from lamina.pretraining.model import PretrainedModel, head_weights
+
+FORMAT = 1
+
+
+class Pretraining:
+    """The paths of a folder.
+
+    ``pretraining.json``    format, recipe, versions, what it started from, held-out scores, costs
+    ``config.json``, ``model.safetensors``, ``tokenizer.json``, ``tokenizer_config.json``   the encoder and its heads
+    ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
+    ``curve.png``           the losses, where matplotlib is installed
+    ``checkpoint.pt``       only while training: everything that `--resume` needs
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.info = path / "pretraining.json"
+        self.config = path / "config.json"
+        self.model = path / "model.safetensors"
+        self.tokenizer = path / "tokenizer.json"
+        self.tokenizer_config = path / "tokenizer_config.json"
+        self.metrics = path / "metrics.jsonl"
+        self.curve = path / "curve.png"
+        self.checkpoint = path / "checkpoint.pt"
+
+    @property
+    def exists(self) -> bool:
+        return self.info.is_file()
+
+    @property
+    def finished(self) -> bool:
+        return self.exists and read_json(self.info).get("finished") is True
+
+    def check_new(self) -> None:
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise LaminaError(f"{self.path}: is there already and not a pretraining: use another --out")
+
+
+def write_checkpoint(folder: Pretraining, model: PretrainedModel, tokenizer: Tokenizer) -> None:
+    """What `AutoModelForMaskedLM` and `AutoTokenizer` load. The decoder is tied, so its weights are the embeddings'."""
+    config = model.encoder.config
+    weights = {
+        f"{config.family}.{checkpoint_name(config.family, name)}": weight for name, weight in model.encoder.state_dict().items()
+    }
+    weights |= head_weights(model)
+    head = "ForMaskedLM" if model.next_sentence is None else "ForPreTraining"
+    write_atomically(folder.tokenizer, tokenizer.definition.encode())
+    write_json(folder.tokenizer_config, tokenizer_config(tokenizer, config.max_length, types=config.types > 1))
+    write_json(folder.config, unparse(config, head) | {"tie_word_embeddings": True})
+    with replacing(folder.model) as draft:
+        save_file({name: w.detach().cpu().contiguous() for name, w in weights.items()}, draft, metadata={"format": "pt"})

@@ -1,0 +1,171 @@
+"""What stands on an encoder while it is pretrained: masked-token prediction and next-sentence prediction (Devlin et al. 2019).
+
+A guessed token's state goes through a transform (linear map, activation, norm) and is compared with every row of the
+embedding table, which is the same tensor that the encoder reads (tied). Only the masked places reach the transform.
+
+On an encoder that was trained without such a head, the transform starts as near the identity as it can: its map is the
+identity (where the embeddings are narrower, the pseudo-inverse of the map that widens them), its bias lifts everything so
+far above 0 that the activation changes nothing, its norm takes that lift away again (it is the same in every coordinate),
+and the norm's weight and bias give back the mean and the spread that states have on some of the texts. What is left is the
+norm's own doing: every state is brought to the same mean and spread.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lamina.encoder.blocks import Encoder, EncoderConfig, Family, activation, initialise
+from lamina.encoder.families import plain
+from lamina.encoder.files import read_tensors, tensor_names
+from lamina.encoder.load import Source
+from lamina.errors import LaminaError
+from lamina.pretraining.masking import Batch
+from lamina.pretraining.rows import ALONE
+
+LINEAR = 3.0  # above this, GELU and its relatives are the identity to within 0.5%
+
+# Our parts of the head, and what the families' checkpoints call them.
+NAMES: dict[Family, dict[str, str]] = {
+    "bert": {
+        "dense": "cls.predictions.transform.dense",
+        "norm": "cls.predictions.transform.LayerNorm",
+        "bias": "cls.predictions.bias",
+    },
+    "roberta": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
+    "electra": {
+        "dense": "generator_predictions.dense",
+        "norm": "generator_predictions.LayerNorm",
+        "bias": "generator_lm_head.bias",
+    },
+    "albert": {"dense": "predictions.dense", "norm": "predictions.LayerNorm", "bias": "predictions.bias"},
+    "distilbert": {"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
+}
+NEXT_SENTENCE = "cls.seq_relationship"
+
+
+class Transform(nn.Module):
+    """[M, H] -> [M, E], and the bias of every token's logit."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden, config.embedding)
+        self.activation = activation("gelu" if config.family in ("roberta", "electra") else config.activation)
+        self.norm = nn.LayerNorm(config.embedding, eps=config.eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab))
+        self.apply(initialise)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return cast(Tensor, self.norm(self.activation(self.dense(states))))
+
+
+class PretrainedModel(nn.Module):
+    """An encoder with the heads that pretrain it."""
+
+    def __init__(self, encoder: Encoder, *, nsp: bool = False) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.transform = Transform(encoder.config)
+        self.next_sentence = nn.Linear(encoder.config.hidden, 2) if nsp else None
+        if self.next_sentence is not None:
+            initialise(self.next_sentence)
+        encoder.requires_grad_(True)
+        if encoder.pooler is not None:
+            encoder.pooler.requires_grad_(nsp)
+
+    @property
+    def decoder(self) -> Tensor:
+        """The weights of the last map: [V, E]."""
+        return self.encoder.embeddings.word.weight
+
+    def forward(self, batch: Batch, *, head_only: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Logits of the masked places [M, V] and of what the second part is [R, 2]; `head_only` leaves the encoder as it is."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not head_only):
+            states = self.encoder.embed(batch.ids, batch.type_ids)
+            stack = self.encoder(states, batch.mask, pool=self.next_sentence is not None)
+        hidden = stack.states[-1].flatten(0, 1)[batch.places]  # [M, H]
+        decoder = self.decoder.detach() if head_only else self.decoder
+        logits = F.linear(self.transform(hidden), decoder, self.transform.bias)  # [M, V]
+        return logits, None if self.next_sentence is None else self.next_sentence(stack.pooled)
+
+
+def loss_sums(logits: Tensor, pairs: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Cross-entropy summed over the masked tokens, and over the rows that have a second part."""
+    mlm = F.cross_entropy(logits.float(), batch.targets, reduction="sum")
+    if pairs is None:
+        return mlm, mlm.new_zeros(())
+    return mlm, F.cross_entropy(pairs.float(), batch.following, ignore_index=ALONE, reduction="sum")
+
+
+def check_nsp(config: EncoderConfig) -> None:
+    """Next-sentence prediction needs two types of tokens and a pooled vector."""
+    if config.family != "bert" or config.types < 2 or not config.pooler:
+        raise LaminaError(
+            f"nsp: needs two token types and a pooler, as BERT has them; this encoder ({config.family}) has "
+            f"{config.types} types and {'a' if config.pooler else 'no'} pooler: leave nsp out"
+        )
+
+
+@torch.no_grad()
+def start_near_identity(model: PretrainedModel, batch: Batch) -> None:
+    """Sets the transform to pass on the encoder's states, as they are on a batch."""
+    encoder, transform = model.encoder.eval(), model.transform
+    states = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask).states[-1][batch.mask]  # [N, H]
+    projection = encoder.embeddings.projection
+    if isinstance(projection, nn.Linear):
+        back = torch.linalg.pinv(projection.weight)  # [E, H]
+        transform.dense.weight.copy_(back)
+        transform.dense.bias.copy_(-back @ projection.bias)
+    else:
+        nn.init.eye_(transform.dense.weight)
+        nn.init.zeros_(transform.dense.bias)
+    mapped = transform.dense(states)  # [N, E]
+    transform.dense.bias.add_(LINEAR - mapped.min())
+    transform.norm.weight.fill_(float(mapped.std(-1, correction=0).mean()))
+    transform.norm.bias.fill_(float(mapped.mean()))
+    transform.bias.zero_()
+
+
+@torch.no_grad()
+def load_head(model: PretrainedModel, source: Source) -> bool:
+    """Loads the checkpoint's own head for masked tokens, where it has one, and its head for next sentences."""
+    if not source.weights or source.layout == "run":
+        return False
+    config = source.config
+    present = {plain(name, f"{config.family}."): name for name in tensor_names(source.weights)}
+    wanted = _named(NAMES[config.family], model.transform.state_dict())
+    targets = {present[name]: value for name, value in wanted.items() if name in present}
+    if len(targets) != len(wanted):
+        return False
+    if model.next_sentence is not None:
+        pairs = {f"{NEXT_SENTENCE}.{kind}": value for kind, value in model.next_sentence.state_dict().items()}
+        targets |= {present[name]: value for name, value in pairs.items() if name in present}
+    for name, tensor in read_tensors(source.weights, targets):
+        if tensor.shape != targets[name].shape:
+            raise LaminaError(f"{source.name}: {name} is {tuple(tensor.shape)}, not {tuple(targets[name].shape)}")
+        targets[name].copy_(tensor)
+    return True
+
+
+def head_weights(model: PretrainedModel) -> dict[str, Tensor]:
+    """The heads' weights under the family's names."""
+    weights = _named(NAMES[model.encoder.config.family], model.transform.state_dict())
+    if model.next_sentence is not None:
+        weights |= {f"{NEXT_SENTENCE}.{kind}": value for kind, value in model.next_sentence.state_dict().items()}
+    return weights
+
+
+def _named(names: dict[str, str], state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The family's names of a transform's weights.
+
+    >>> list(_named({"dense": "a.b", "bias": "c"}, {"dense.weight": torch.ones(1), "bias": torch.ones(1)}))
+    ['a.b.weight', 'c']
+    """
+    found = {}
+    for ours, value in state.items():
+        module, _, kind = ours.partition(".")
+        found[f"{names[module]}.{kind}" if kind else names[module]] = value
+    return found

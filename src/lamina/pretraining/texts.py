@@ -1,0 +1,192 @@
+"""The texts that an encoder is pretrained on: columns of tables, plain text files, contexts of questions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from lamina.data.sources import Bundled, load_examples, locate
+from lamina.errors import LaminaError, LaminaWarning
+from lamina.files import read_text
+
+T = TypeVar("T")
+
+_PACKINGS: Final = (".xz", ".gz")
+_PLAIN: Final = (".txt", ".text", ".md")
+_BLANK_LINE: Final = re.compile(r"\n\s*\n")
+_SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)\]])\s+|(?<=[。！？])")
+
+
+class TableOptions(BaseModel):
+    """How a table (CSV, TSV or JSONL) is read. What separates the cells of a line is read off its first line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str  # a path, or a name in $LAMINA_DATA
+    quoted: bool | None = None  # whether quotation marks enclose cells; None: in a .csv they do, in a .tsv not
+    skip_every: int | None = Field(default=None, ge=2)  # leave out rows 0, n, 2n, …: where these are a dev set
+    skip_broken: bool = False  # leave out broken rows, with a warning
+
+
+class TextSource(TableOptions):
+    """Texts: with `columns`, a table's cells; a plain text file's blocks between blank lines; else SQuAD's contexts."""
+
+    columns: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, values: object) -> object:
+        """A name alone stands for its source."""
+        return {"source": values} if isinstance(values, str) else values
+
+
+class PairSource(TableOptions):
+    """Pairs of texts with a label: 1 (or true) where the second can follow the first, such as a paraphrase of it."""
+
+    columns: tuple[str, str]
+    label: str
+
+
+Pair = tuple[str, str, bool]  # and whether the second follows the first
+Line = tuple[int, dict[str, str], str]  # its number, its cells by column, and what is wrong with it if anything is
+
+
+def read_texts(sources: Iterable[TextSource]) -> list[str]:
+    """The texts of all sources, each once, in their order."""
+    return list(dict.fromkeys(text for source in sources for text in _texts_of(source)))
+
+
+def without(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[str]:
+    """The texts that are not among those of the excluded sources."""
+    unwanted = set(read_texts(excluded))
+    return [text for text in texts if text not in unwanted]
+
+
+def read_pairs(source: PairSource) -> list[Pair]:
+    """The pairs of a table, with their labels."""
+    first, second = source.columns
+    found = []
+    for place, row in _rows(source, [first, second, source.label]):
+        try:
+            follows = {"true": 1.0, "false": 0.0}.get(row[source.label].lower())
+            follows = float(row[source.label]) if follows is None else follows
+        except ValueError:
+            raise LaminaError(f"{place}: {source.label} = {row[source.label]!r} is no label: write 1 or 0") from None
+        found.append((row[first], row[second], follows >= 0.5))
+    return found
+
+
+def hold_out(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
+    """(to train on, held out): at least one text is held out where any is to be, and one is left."""
+    if share == 0:
+        return list(texts), []
+    if len(texts) < 2:
+        raise LaminaError("holdout: there is only one text, so none can be held out: set holdout = 0")
+    count = min(len(texts) - 1, max(1, round(share * len(texts))))
+    held = set(np.random.default_rng([seed, 3]).permutation(len(texts))[:count].tolist())
+    return [t for i, t in enumerate(texts) if i not in held], [t for i, t in enumerate(texts) if i in held]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, as far as their marks and line ends tell.
+
+    >>> sentences("It rains. Does it? Yes\\nno")
+    ['It rains.', 'Does it?', 'Yes', 'no']
+    """
+    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def _texts_of(source: TextSource) -> Iterator[str]:
+    if source.columns:
+        yield from (row[column] for _, row in _rows(source, source.columns) for column in source.columns)
+        return
+    place = locate(source.source)
+    if not isinstance(place, Bundled) and _ending(place) in _PLAIN:
+        blocks = (block.strip() for block in _BLANK_LINE.split(read_text(place)))
+        yield from (block for block in blocks if block)
+        return
+    if not isinstance(place, Bundled) and _ending(place) == ".tsv":
+        raise LaminaError(f'{source.source}: which columns hold texts? Say it with columns = ["…"]')
+    examples = load_examples(source.source, duplicate_ids="rename", answers="ignore")
+    yield from (text for example in examples if (text := example.context.strip()))
+
+
+def _rows(source: TableOptions, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The good rows of a table, each with its place. A row is broken when its cells do not fit the header or one is empty."""
+    place = locate(source.source)
+    if isinstance(place, Bundled):
+        raise LaminaError(f"{source.source}: has no columns: leave them out to read its contexts")
+    lines = _json_rows(place) if _ending(place) == ".jsonl" else _table_rows(place, source.quoted)
+    broken: list[str] = []
+    position = 0
+    for line, cells, complaint in lines:
+        if problem := complaint or _problem(cells, wanted, place):
+            broken.append(f"line {line}: {problem}")
+            if not source.skip_broken:
+                raise LaminaError(f"{place}: {broken[0]}: mend it, or leave broken rows out with skip_broken = true")
+            continue
+        if source.skip_every is None or position % source.skip_every:
+            yield f"{place}: line {line}", {column: cells[column] for column in wanted}
+        position += 1
+    if broken:
+        warnings.warn(f"{place}: {len(broken)} broken rows left out, the first at {broken[0]}", LaminaWarning, stacklevel=2)
+    if not position:
+        raise LaminaError(f"{place}: has no rows")
+
+
+def _problem(cells: Mapping[str, str], wanted: Sequence[str], place: Path) -> str:
+    """What is wrong with a row; a column that the whole file lacks is another mistake."""
+    if missing := [column for column in wanted if column not in cells]:
+        raise LaminaError(f"{place}: has no column {missing[0]!r}: there are {', '.join(filter(None, cells))}")
+    empty = [column for column, cell in cells.items() if column and not cell]
+    return f"{empty[0]} is empty" if empty else ""
+
+
+def _table_rows(place: Path, quoted: bool | None) -> Iterator[Line]:
+    """The lines of a CSV or TSV file."""
+    text = read_text(place)
+    quoted = _ending(place) != ".tsv" if quoted is None else quoted
+    separator = "\t" if "\t" in text.partition("\n")[0] else ","
+    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, quoting=quoting)
+    try:
+        header = [name.strip() for name in next(rows)]
+        for cells in rows:
+            if cells and len(cells) != len(header):
+                yield rows.line_num, {}, f"{len(cells)} cells instead of {len(header)}"
+            elif cells:
+                yield rows.line_num, {name: cell.strip() for name, cell in zip(header, cells, strict=True)}, ""
+    except csv.Error as error:
+        raise LaminaError(f"{place}: line {rows.line_num}: {error}") from None
+
+
+def _json_rows(place: Path) -> Iterator[Line]:
+    """The lines of a JSONL file."""
+    for number, line in enumerate(read_text(place).splitlines(), 1):
+        if line.strip():
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                raise LaminaError(f"{place}: line {number}: not valid JSON ({error})") from None
+            if not isinstance(values, dict):
+                raise LaminaError(f"{place}: line {number}: an object with the columns is expected")
+            yield number, {str(name): "" if value is None else str(value).strip() for name, value in values.items()}, ""
+
+
+def _ending(path: Path) -> str:
+    """The ending that says what is in a file, packed or not.
+
+    >>> _ending(Path("a/b.csv.xz")), _ending(Path("b.TXT"))
+    ('.csv', '.txt')
+    """
+    endings = [ending.lower() for ending in path.suffixes]
+    return next((ending for ending in reversed(endings) if ending not in _PACKINGS), "")

@@ -1,0 +1,365 @@
+"""Pretraining: the held-out loss falls, a killed one goes on, and its folder is a checkpoint like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from lamina.bundled import pretraining_folder, recipe_names, recipe_path
+from lamina.data.squad import to_squad
+from lamina.encoder.load import EncoderOptions, find, load
+from lamina.errors import LaminaError
+from lamina.pretraining.curve import curves, draw_curve
+from lamina.pretraining.folder import Pretraining
+from lamina.pretraining.recipe import PretrainRecipe, parse_pretrain_recipe, read_pretrain_recipe
+from lamina.pretraining.trainer import pretrain
+from lamina.recipe import parse_recipe
+from lamina.run import Run
+from lamina.trainer import train
+from tests.command import lamina
+from tests.tiny import Heard, corpus
+from tests.training.test_resume import PATIENCE, Stops, wait_for
+
+torch.set_num_threads(1)
+
+DRIVER = """
+import sys
+from pathlib import Path
+from lamina.pretraining.recipe import read_pretrain_recipe
+from lamina.pretraining.trainer import pretrain
+
+pretrain(read_pretrain_recipe(Path(sys.argv[1])), Path(sys.argv[2]), resume=sys.argv[3] == "resume")
+"""
+
+
+def values(folder: Path, **tables: Any) -> dict[str, Any]:
+    """A tiny encoder from scratch on some tales, checkpointing after every step."""
+    texts = list(dict.fromkeys(example.context for example in corpus(40)))
+    (folder / "tales.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    train = {"batch_tokens": 512, "lr": 3e-3, "checkpoint_minutes": 0, "threads": 1, "device": "cpu", "epochs": 3}
+    shape = {"layers": 1, "hidden": 32, "heads": 2, "dropout": 0.1}
+    begin = {} if "encoder" in tables else {"shape": shape, "vocabulary": {"size": 400}}
+    given = {"texts": [str(folder / "tales.txt")], "length": 32, "holdout": 0.1, **begin, **tables}
+    return given | {"train": train | tables.get("train", {})}
+
+
+def recipe(folder: Path, **tables: Any) -> PretrainRecipe:
+    return parse_pretrain_recipe(values(folder, **tables))
+
+
+def entries(folder: Pretraining) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Pretraining:
+    """A finished pretraining from scratch, with both heads."""
+    folder = tmp_path_factory.mktemp("scratch")
+    made = recipe(folder, nsp={}, packed="none", train={"epochs": 12, "evaluate_every": 4})
+    return pretrain(made, folder / "out")
+
+
+def test_the_held_out_loss_falls(scratch: Pretraining) -> None:
+    info = json.loads(scratch.info.read_text())
+    before, after = info["scores"]["before"], info["scores"]["after"]
+    assert after["loss"] < before["loss"] - 1
+    assert after["perplexity"] < before["perplexity"] / 2
+    assert after["accuracy"] > 0.15
+    assert {"nsp_loss", "nsp_accuracy"} <= after.keys()
+    assert info["finished"] is True
+    assert not scratch.checkpoint.exists()
+    evaluations = [entry["step"] for entry in entries(scratch) if "evaluation" in entry]
+    assert evaluations[0] == 0
+    assert evaluations[-1] == info["steps"]
+
+
+def test_it_is_a_folder_of_transformers(scratch: Pretraining) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(scratch.path)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(scratch.path).eval()
+    assert tokenizer.mask_token_id == 4
+    encoded = tokenizer("The heron lives in a ruined [MASK] by the sea.", return_tensors="pt")
+    assert encoded["token_type_ids"].sum() == 0
+    with torch.inference_mode():
+        logits = model(**encoded).logits
+    assert logits.shape[-1] == model.config.vocab_size == len(tokenizer)
+    assert tokenizer("a b", "c")["input_ids"][0] == tokenizer.cls_token_id
+    assert not Run(scratch.path).exists
+    assert not Run(scratch.path).recipe.exists()
+
+
+def test_a_recipe_starts_from_it(scratch: Pretraining, tmp_path: Path) -> None:
+    source = find(EncoderOptions(model=str(scratch.path)))
+    assert source.config.pooler
+    weights = load(source).state_dict()
+    assert weights["blocks.0.up.weight"].shape == (128, 32)
+    (tmp_path / "train.json").write_text(json.dumps(to_squad(corpus(6))))
+    fine = parse_recipe(
+        {
+            "data": {"train": str(tmp_path / "train.json"), "dev": str(tmp_path / "train.json"), "holdout": 0.2},
+            "encoder": {"model": str(scratch.path)},
+            "window": {"length": 64, "query": 16, "step": 16},
+            "train": {"epochs": 0.5, "threads": 1, "device": "cpu"},
+        }
+    )
+    assert train(fine, tmp_path / "run").finished
+
+
+def test_it_can_be_pretrained_further_with_its_own_head(scratch: Pretraining, tmp_path: Path) -> None:
+    heard = Heard()
+    more = recipe(tmp_path, encoder={"model": str(scratch.path)}, train={"epochs": 1})
+    folder = pretrain(more, tmp_path / "more", progress=heard)
+    assert any("its head for masked tokens comes with it" in line for line in heard.lines)
+    info = json.loads(folder.info.read_text())
+    assert info["scores"]["before"]["loss"] < json.loads(scratch.info.read_text())["scores"]["before"]["loss"] - 1
+    assert {entry["part"] for entry in entries(folder) if "part" in entry} == {"all"}
+
+
+def test_a_new_head_trains_alone_first(tmp_path: Path) -> None:
+    """On the encoder of a checkpoint without a head; the loss is measured when it is done."""
+    pretrained = pretrain(recipe(tmp_path, train={"epochs": 1}), tmp_path / "base")
+    strip = tmp_path / "headless"
+    transformers.AutoModel.from_pretrained(pretrained.path).save_pretrained(strip)
+    transformers.AutoTokenizer.from_pretrained(pretrained.path).save_pretrained(strip)
+    folder = pretrain(recipe(tmp_path, encoder={"model": str(strip)}, head_first=0.5), tmp_path / "out")
+    parts = [entry["part"] for entry in entries(folder) if "part" in entry]
+    alone = parts.count("head")
+    assert alone == round(0.5 * len(parts))
+    assert parts == ["head"] * alone + ["all"] * (len(parts) - alone)
+    assert alone in [entry["step"] for entry in entries(folder) if "evaluation" in entry]
+    rates = [entry["lr"] for entry in entries(folder) if "lr" in entry]
+    assert max(rates[:alone]) <= 3e-3
+    assert max(rates[alone:]) <= 3e-3
+    assert rates[alone - 1] < rates[alone + 1], "each part has its own schedule"
+    never = pretrain(recipe(tmp_path, encoder={"model": str(strip)}, head_first=0), tmp_path / "never")
+    assert {entry["part"] for entry in entries(never) if "part" in entry} == {"all"}
+
+
+def test_the_encoder_waits_while_the_head_trains(tmp_path: Path) -> None:
+    made = recipe(tmp_path, encoder={"model": "minilm"}, head_first=0.9, train={"epochs": 1, "batch_tokens": 200})
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(made, tmp_path / "out", progress=Stops(3))
+    content = torch.load(tmp_path / "out" / "checkpoint.pt", weights_only=True)
+    before = load(find(EncoderOptions())).state_dict()
+    stored = content["weights"]
+    assert content["state"]["step"] == 2
+    assert all(torch.equal(stored[f"encoder.{name}"], value) for name, value in before.items() if not name.startswith("pooler"))
+    assert stored["transform.bias"].abs().max() > 0
+
+
+# Resuming
+
+
+def result(out: Path) -> dict[str, Any]:
+    """All that a finished pretraining wrote, but for what it cost."""
+    files = {
+        path.name: path.read_bytes() for path in out.glob("[!.]*") if path.suffix != ".png" and path.name != "pretraining.json"
+    }
+    info = json.loads((out / "pretraining.json").read_bytes())
+    assert info.pop("costs")["tokens"] > 0
+    assert {"model.safetensors", "metrics.jsonl", "tokenizer.json", "config.json"} <= files.keys()
+    return files | {"pretraining.json": info}
+
+
+def started(file: Path, out: Path, how: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", DRIVER, str(file), str(out), how], stderr=subprocess.PIPE)
+
+
+def finished(file: Path, out: Path, how: str) -> None:
+    process = started(file, out, how)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors.decode()
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.json"
+    made = values(tmp_path, nsp={}, mask={"whole_words": True}, train={"epochs": 6, "memory_tokens": 256})
+    file.write_text(json.dumps(made))
+    finished(file, tmp_path / "whole", "new")
+    whole = result(tmp_path / "whole")
+    assert whole["metrics.jsonl"].count(b'"mlm_loss"') >= 24
+    out = tmp_path / "killed"
+    chance = random.Random(os.urandom(8))
+    kills = 0
+    for how, lines in (("new", 3), ("resume", 14)):
+        process = started(file, out, how)
+        wait_for(process, out, lines)
+        time.sleep(chance.uniform(0, 0.05))
+        process.kill()
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+    assert kills >= 1
+    finished(file, out, "resume")
+    found = result(out)
+    assert {name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name)} == set()
+
+
+def test_nothing_is_overwritten_and_the_recipe_stays(tmp_path: Path) -> None:
+    made = recipe(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(made, tmp_path / "out", progress=Stops(2))
+    with pytest.raises(LaminaError, match="there is a pretraining here already: go on with --resume"):
+        pretrain(made, tmp_path / "out")
+    with pytest.raises(LaminaError, match=r"the recipe has changed since it began \(length: 32 then, 16 now\)"):
+        pretrain(recipe(tmp_path, length=16), tmp_path / "out", resume=True)
+    with pytest.raises(LaminaError, match="is there already and not a pretraining"):
+        pretrain(made, tmp_path)
+    (tmp_path / "tales.txt").write_text("Other texts.\n\nOf another world.\n\nAnd more.")
+    with pytest.raises(LaminaError, match="the texts changed since this pretraining began"):
+        pretrain(made, tmp_path / "out", resume=True)
+
+
+def test_a_finished_one_is_left_alone(scratch: Pretraining) -> None:
+    before = result(scratch.path)
+    heard = Heard()
+    made = parse_pretrain_recipe(json.loads(scratch.info.read_text())["recipe"])
+    assert pretrain(made, scratch.path, resume=True, progress=heard).finished
+    assert any("finished already" in line for line in heard.lines)
+    assert result(scratch.path) == before
+
+
+# Recipes and the command
+
+
+@pytest.mark.parametrize("name", recipe_names(pretraining_folder()))
+def test_a_bundled_recipe_parses_and_states_its_command(name: str) -> None:
+    path = recipe_path(name, pretraining_folder())
+    first, second, third = path.read_text(encoding="utf-8").splitlines()[:3]
+    assert first.startswith(f"# lamina pretrain {name} --out ")
+    assert second.startswith("# Time: ")
+    assert third.startswith("# Score: ")
+    assert read_pretrain_recipe(path).texts
+
+
+@pytest.mark.parametrize("name", recipe_names(pretraining_folder()))
+def test_a_bundled_recipe_trains(name: str, tmp_path: Path) -> None:
+    """The recipe itself, on a few texts and with a small encoder."""
+    values(tmp_path)
+    texts = json.dumps([str(tmp_path / "tales.txt")])
+    settings = [f"texts={texts}", "exclude=[]", "length=32", "train.epochs=0.2", "train.threads=1", "train.batch_tokens=512"]
+    made = read_pretrain_recipe(recipe_path(name, pretraining_folder()), settings)
+    small = ["encoder.model=tiny", "encoder.pretrained=false"] if made.shape is None else ["shape=tiny", "vocabulary.size=400"]
+    made = read_pretrain_recipe(recipe_path(name, pretraining_folder()), [*settings, *small])
+    assert pretrain(made, tmp_path / "out").finished
+
+
+def test_the_recipes_of_paper_002_leave_out_the_dev_sets(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lamina.errors import LaminaWarning
+    from lamina.pretraining.texts import read_texts, without
+
+    monkeypatch.setenv("LAMINA_DATA", str(shared / "data"))
+    made = read_pretrain_recipe(recipe_path("002", pretraining_folder()))
+    sst, quora, sts = made.texts
+    with pytest.warns(LaminaWarning, match="2 broken rows left out"):
+        texts = set(without(read_texts(made.texts), made.exclude))
+        everything = set(read_texts([quora.model_copy(update={"skip_every": None})]))
+    assert (len(read_texts([sst])), len(read_texts([sts]))) == (8538, 10554)
+    assert len(everything - texts) > 3000
+    assert not texts & set(read_texts(made.exclude))
+
+
+@pytest.mark.parametrize(
+    ("tables", "line"),
+    [
+        ({"texts": []}, "texts: is missing: name what to train on"),
+        ({"encoder": {}, "shape": "tiny"}, "encoder and shape are two ways to begin"),
+        ({"encoder": {}, "vocabulary": {}}, "vocabulary: an encoder has its own"),
+        ({"shape": "tinny"}, "there is no 'tinny'; did you mean tiny?"),
+        ({"shape": {"layers": 1, "hidden": 10, "heads": 3}}, "10 wide cannot be cut into 3 equal heads"),
+        ({"mask": {"shares": 0.1}}, "mask.shares: no such field; did you mean mask.share?"),
+        ({"texts": [{"source": "a", "colums": ["b"]}]}, "no such field; did you mean texts.columns?"),
+        ({"packed": "tight"}, "packed: Input should be 'join' or 'none' (given: 'tight')"),
+        ({"train": {"lr": 0}}, "train.lr: Input should be greater than 0"),
+    ],
+)
+def test_mistakes_in_a_recipe_are_one_line(tables: dict[str, Any], line: str) -> None:
+    with pytest.raises(LaminaError) as raised:
+        parse_pretrain_recipe({"texts": ["a.txt"], **tables})
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_mistakes_that_only_the_files_show(tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match=r"nowhere\.txt: no such data"):
+        pretrain(recipe(tmp_path, texts=["nowhere.txt"]), tmp_path / "out")
+    tales = str(tmp_path / "tales.txt")
+    with pytest.raises(LaminaError, match="no texts besides those that are excluded"):
+        pretrain(recipe(tmp_path, exclude=[tales]), tmp_path / "out")
+    assert not (tmp_path / "out").exists(), "a mistake in the texts leaves nothing behind"
+    with pytest.raises(LaminaError, match="length = 999, but the positions of the encoder end at 512"):
+        pretrain(recipe(tmp_path, length=999), tmp_path / "long")
+    with pytest.raises(LaminaError, match=r"nsp: needs two token types and a pooler.*\(electra\)"):
+        pretrain(recipe(tmp_path, encoder={"model": "electra-small", "pretrained": False}, nsp={}), tmp_path / "electra")
+    with pytest.raises(LaminaError, match=r"vocabulary\.size = 20 is too small"):
+        pretrain(recipe(tmp_path, vocabulary={"size": 20}), tmp_path / "small")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(values(tmp_path)))
+    done = lamina("pretrain", file, "--out", tmp_path / "out", "--set", "train.epochs=1", "--vocab-size", 300, "--json")
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)
+    assert printed["scores"].keys() == {"before", "after"}
+    assert printed["costs"]["tokens"] > 0
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["vocab_size"] <= 300
+    again = lamina("pretrain", file, "--out", tmp_path / "out", "--set", "train.epochs=1", "--vocab-size", 300, "--resume")
+    assert again.code == 0
+    assert again.out.startswith("held out before: loss ")
+    assert f"--set encoder.model={tmp_path / 'out'}" in again.out
+    wrong = lamina("pretrain", "sentence", "--out", tmp_path / "x")
+    assert (wrong.code, wrong.err) == (2, "lamina: sentence: no such recipe file or name; did you mean sentences?\n")
+
+
+def test_pairs_train_next_sentences(tmp_path: Path) -> None:
+    """Paraphrases as sentences that follow each other, as paper 002 proposes."""
+    facts = [example for example in corpus(30) if example.answers]
+    rows = [f"{e.question},{e.question},1\n{e.question},{facts[-n - 1].question},0\n" for n, e in enumerate(facts)]
+    (tmp_path / "pairs.csv").write_text("a,b,same\n" + "".join(rows))
+    nsp = {"pairs": [{"source": str(tmp_path / "pairs.csv"), "columns": ["a", "b"], "label": "same"}]}
+    folder = pretrain(recipe(tmp_path, texts=[], nsp=nsp, train={"epochs": 2}), tmp_path / "out")
+    scores = json.loads(folder.info.read_text())["scores"]["after"]
+    assert 0 <= scores["nsp_accuracy"] <= 1
+    assert scores["nsp_loss"] < 0.8
+
+
+def test_without_a_held_out_part(tmp_path: Path) -> None:
+    folder = pretrain(recipe(tmp_path, holdout=0, train={"epochs": 0.5}), tmp_path / "out")
+    assert json.loads(folder.info.read_text())["scores"] == {}
+    assert not [entry for entry in entries(folder) if "evaluation" in entry]
+
+
+# The curve
+
+
+def test_a_curve_needs_matplotlib(scratch: Pretraining, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    complaint = draw_curve(scratch.metrics, tmp_path / "curve.png")
+    assert complaint is not None
+    assert "pip install matplotlib" in complaint
+    assert not (tmp_path / "curve.png").exists()
+
+
+def test_a_curve_is_a_picture(scratch: Pretraining, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert draw_curve(scratch.metrics, tmp_path / "curve.png") is None
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_are_averaged() -> None:
+    steps = [{"step": n + 1, "mlm_loss": float(n)} for n in range(200)]
+    training, held_out = curves([*steps, {"step": 200, "evaluation": {"loss": 3.0}}])
+    assert len(training) == 50
+    assert training[0] == (2.5, 1.5)
+    assert held_out == [(200, 3.0)]
