@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lamina.training.plan import POOL, evaluation_points, plan_epoch, plan_steps
+from lamina.training.plan import POOL, Sampling, evaluation_points, plan_epoch, plan_steps
 
 LENGTHS = np.random.default_rng(0).integers(20, 385, 3000)
 
@@ -87,3 +87,80 @@ def test_evaluation_points_within_a_part_of_an_epoch() -> None:
 def test_with_marks_in_every_step_each_step_is_evaluated_once() -> None:
     plan = list(plan_steps(0, 1, {"main": LENGTHS}, tokens=3072))
     assert evaluation_points(plan, len(LENGTHS), 0.0005) == set(range(1, len(plan) + 1))
+
+
+# ---- several tasks
+
+TASKS = {"large": LENGTHS, "small": LENGTHS[:400], "middle": LENGTHS[:1200]}
+SAMPLINGS = ("round_robin", "proportional", "annealed", "square_root", "combined")
+
+
+def turns(sampling: Sampling, epochs: float = 2, seed: int = 0) -> list[tuple[int, list[tuple[str, list[int]]]]]:
+    plan = plan_steps(seed, epochs, TASKS, tokens=3072, sampling=sampling)
+    return [(epoch, [(name, rows.tolist()) for name, rows in turn]) for epoch, turn in plan]
+
+
+def shares(sampling: Sampling, epochs: float = 2) -> list[dict[str, float]]:
+    """Of each epoch, the share of every task in its batches."""
+    found = []
+    for epoch in range(int(epochs)):
+        names = [name for number, turn in turns(sampling, epochs) if number == epoch for name, _ in turn]
+        found.append({name: names.count(name) / len(names) for name in TASKS})
+    return found
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_a_plan_of_tasks_is_pure_and_a_part_of_it_a_prefix(sampling: Sampling) -> None:
+    assert turns(sampling) == turns(sampling)
+    assert turns(sampling, seed=1) != turns(sampling)
+    if sampling != "annealed":  # which looks ahead to its last epoch
+        part, whole = turns(sampling, 1.3), turns(sampling, 3)
+        assert part == whole[: len(part)]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_an_epoch_is_as_many_batches_as_the_tasks_have(sampling: Sampling) -> None:
+    own = sum(len(plan_epoch(0, 0, lengths, tokens=3072, task=i)) for i, lengths in enumerate(TASKS.values()))
+    batches = sum(len(turn) for epoch, turn in turns(sampling) if epoch == 0)
+    assert abs(batches - own) < len(TASKS)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_every_item_has_its_turn_before_any_has_a_second(sampling: Sampling) -> None:
+    for task, lengths in TASKS.items():
+        seen = [row for _, turn in turns(sampling, 3) for name, rows in turn if name == task for row in rows]
+        first = seen[: len(lengths)]
+        assert len(set(first)) == len(first)
+
+
+def test_proportional_is_everything_once_an_epoch() -> None:
+    for epoch in range(2):
+        for task, lengths in TASKS.items():
+            rows = [
+                row
+                for number, turn in turns("proportional")
+                if number == epoch
+                for n, some in turn
+                if n == task
+                for row in some
+            ]
+            assert sorted(rows) == list(range(len(lengths)))
+
+
+def test_the_tasks_take_turns() -> None:
+    assert [turn[0][0] for _, turn in turns("round_robin")][:4] == ["large", "small", "middle", "large"]
+    assert all(len(turn) == 1 for _, turn in turns("round_robin"))
+
+
+def test_a_combined_step_holds_every_task() -> None:
+    assert all([name for name, _ in turn] == list(TASKS) for _, turn in turns("combined"))
+
+
+def test_shares_of_the_tasks() -> None:
+    sizes = np.array([len(plan_epoch(0, 0, lengths, tokens=3072, task=i)) for i, lengths in enumerate(TASKS.values())], float)
+    roots = np.sqrt(sizes) / np.sqrt(sizes).sum()
+    assert list(shares("square_root")[0].values()) == pytest.approx(roots, abs=0.01)
+    first, *_, last = shares("annealed", 3)
+    assert list(first.values()) == pytest.approx(sizes / sizes.sum(), abs=0.01)
+    powers = sizes**0.2
+    assert list(last.values()) == pytest.approx(powers / powers.sum(), abs=0.01)

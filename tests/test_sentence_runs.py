@@ -1,0 +1,381 @@
+"""Several tasks of sentences with one encoder, from recipe to use."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+import lamina
+from lamina import material, planning, trainer
+from lamina.assemble import Trained, build_model, load_tokenizer
+from lamina.data.fables.sentences import make_sentences
+from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
+from lamina.reader import Reader
+from lamina.recipe import Recipe, parse_recipe
+from lamina.run import Run
+from tests.command import lamina as command
+from tests.tiny import Heard
+
+TASKS = ("sentiment", "paraphrase", "similarity")
+HEADS: dict[str, dict[str, Any]] = {
+    "sentiment": {"head": {"type": "classification"}},
+    "paraphrase": {"head": {"type": "cosine"}},
+    "similarity": {"head": {"type": "cosine"}, "objective": {"type": "mse"}},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sentences")
+    for task, split in itertools.product(TASKS, ("train", "dev")):
+        rows = [
+            "\t".join(filter(None, (s.id, s.first, s.second, s.label)))
+            for s in make_sentences(task, split, count=90 if split == "train" else 30)  # type: ignore[arg-type]
+        ]
+        names = ("id", "sentence", "label") if task == "sentiment" else ("id", "sentence1", "sentence2", "label")
+        (folder / f"{task}-{split}.tsv").write_text("\n".join(["\t".join(names), *rows]) + "\n", encoding="utf-8")
+    return folder
+
+
+def recipe(data: Path, tasks: tuple[str, ...] = TASKS, *settings: str, **tables: dict[str, Any]) -> Recipe:
+    values = {
+        "tasks": {
+            name: {"data": {"train": str(data / f"{name}-train.tsv"), "dev": str(data / f"{name}-dev.tsv"), "holdout": 0.2}}
+            | HEADS[name]
+            for name in tasks
+        },
+        "encoder": {"model": "tiny", "pretrained": False},
+        "window": {"length": 64, "query": 16, "step": 16},
+        "train": {"epochs": 1, "threads": 1, "lr": 1e-3, "batch_windows": 16},
+    }
+    return parse_recipe(values | tables, settings)
+
+
+def entries(run: Run) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run.metrics.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trainer.train(recipe(data, TASKS, "train.curves=true", "train.epochs=2"), tmp_path_factory.mktemp("run") / "run")
+
+
+# ---- what a run leaves
+
+
+def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
+    scores = json.loads(run.scores.read_text())
+    assert set(scores) == {*TASKS, "overall"}
+    assert scores["overall"]["mean"] == pytest.approx(
+        (scores["sentiment"]["accuracy"] + scores["paraphrase"]["accuracy"] + scores["similarity"]["pearson"]) / 3
+    )
+    assert sum(scores["sentiment"]["said"].values()) == pytest.approx(1)
+    assert set(scores["similarity"]["pearson_of_maps"]) == {"bins", "cut"}
+    for task in TASKS:
+        predictions = json.loads(run.task(task).predictions.read_text())
+        dev = {sentence.id for sentence in make_sentences(task, "dev", count=30)}  # type: ignore[arg-type]
+        assert set(predictions) == dev
+    written = json.loads(run.recipe.read_text())["tasks"]
+    assert written["sentiment"]["data"]["classes"] == ["0", "1", "2", "3", "4"], "found in the data and kept"
+    assert written["similarity"]["data"]["scores"] == [0, 5]
+    assert json.loads(run.info.read_text())["tasks"]["paraphrase"].keys() == {"threshold"}
+
+
+def test_curves_are_logged_and_drawn(run: Run) -> None:
+    curves = [entry for entry in entries(run) if "curve" in entry]
+    assert [entry["epochs"] for entry in curves] == [1, 2]
+    assert curves[0]["curve"].keys() == {"train", "dev"}
+    assert curves[0]["curve"]["dev"].keys() >= {"sentiment.accuracy", "paraphrase.accuracy", "similarity.pearson"}
+    assert run.curves.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_change_nothing(run: Run, data: Path, tmp_path: Path) -> None:
+    plain = trainer.train(recipe(data, TASKS, "train.epochs=2"), tmp_path / "run")
+    assert plain.model.read_bytes() == run.model.read_bytes()
+
+
+def test_each_step_tells_the_loss_of_its_task(run: Run) -> None:
+    steps = [entry for entry in entries(run) if "losses" in entry]
+    assert [next(iter(entry["losses"])) for entry in steps[:4]] == ["sentiment", "paraphrase", "similarity", "sentiment"]
+    assert all(entry["loss"] == sum(entry["losses"].values()) for entry in steps)
+
+
+# ---- training
+
+
+HARD = (
+    "train.sampling=combined",
+    "train.gradients=pcgrad",
+    "terms.smart.step=0.1",
+    "tasks.paraphrase.terms.ranking.weight=0.5",
+    "tasks.sentiment.weight=2.0",
+    "train.curves=true",
+    "train.checkpoint_minutes=0",
+    "train.epochs=1.5",
+)
+
+
+def test_everything_at_once_stopped_and_resumed_ends_the_same(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = recipe(data, TASKS, *HARD)
+    whole = trainer.train(made, tmp_path / "whole")
+    step, calls = planning.make_step, itertools.count(1)
+
+    def stopping(*arguments: Any) -> Any:
+        if next(calls) == 4:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(trainer, "make_step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(made, tmp_path / "part")
+    monkeypatch.undo()
+    part = trainer.train(made, tmp_path / "part", resume=True)
+    assert part.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert part.model.read_bytes() == whole.model.read_bytes()
+    assert part.scores.read_bytes() == whole.scores.read_bytes()
+
+
+def losses(run: Run) -> list[float]:
+    return [entry["loss"] for entry in entries(run) if "loss" in entry]
+
+
+def test_micro_batches_add_up_to_the_step(data: Path, tmp_path: Path) -> None:
+    still = ("encoder.dropout=0.0", "tasks.sentiment.head.dropout=0.0", "train.sampling=combined")
+    whole = trainer.train(recipe(data, TASKS, *still), tmp_path / "whole")
+    cut = trainer.train(recipe(data, TASKS, *still, "train.memory_tokens=128"), tmp_path / "cut")
+    assert losses(cut) == pytest.approx(losses(whole), rel=1e-4)
+
+
+def test_a_weight_of_a_task_weighs_its_loss(data: Path, tmp_path: Path) -> None:
+    settings = ("train.sampling=combined", "train.lr=1e-9")
+    one = trainer.train(recipe(data, TASKS, *settings), tmp_path / "one")
+    two = trainer.train(recipe(data, TASKS, *settings, "tasks.similarity.weight=3.0"), tmp_path / "two")
+    for before, after in zip(entries(one), entries(two), strict=True):
+        if "losses" in before:
+            assert after["losses"]["similarity"] == pytest.approx(3 * before["losses"]["similarity"], rel=1e-3)
+            assert after["losses"]["sentiment"] == pytest.approx(before["losses"]["sentiment"], rel=1e-3)
+
+
+@pytest.mark.parametrize("choice", ["mean", "similarity"])
+def test_the_checkpoint_is_chosen_by_the_mean_or_by_a_task(data: Path, tmp_path: Path, choice: str) -> None:
+    run = trainer.train(recipe(data, TASKS, f"train.choose={choice}"), tmp_path / "run")
+    found = [entry for entry in entries(run) if "evaluation" in entry]
+    name = "mean" if choice == "mean" else "similarity.pearson"
+    best = max(found, key=lambda entry: float(entry["evaluation"][name]))
+    assert json.loads(run.info.read_text())["chosen_step"] == best["step"]
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+def test_stored_states_train_as_the_live_encoder_does(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int
+) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    mixed = ("tasks.sentiment.head.pooling=cls", "tasks.paraphrase.mixer.type=learned", f"tune.layers={layers}")
+    settings = (*mixed, "cache.dtype=float32", "encoder.dropout=0.0")
+    live = trainer.train(recipe(data, TASKS, *settings, "cache.use=never"), tmp_path / "live")
+    stored = trainer.train(recipe(data, TASKS, *settings, "cache.use=always"), tmp_path / "stored")
+    assert losses(stored) == pytest.approx(losses(live), abs=1e-5)
+
+
+def test_questions_and_sentences_share_an_encoder(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, ("similarity",)).model_dump(mode="json")
+    made["tasks"]["answers"] = {"data": {"train": "fables/train", "dev": "fables/dev", "questions": 60, "dev_questions": 20}}
+    made["train"]["batch_windows"] = 8
+    run = trainer.train(parse_recipe(made), tmp_path / "run")
+    scores = json.loads(run.scores.read_text())
+    assert scores.keys() == {"similarity", "answers"}
+    assert scores["answers"]["tuned"]["total"] == 20
+    reader = lamina.load(run.path)
+    assert reader.threshold == json.loads(run.info.read_text())["tasks"]["answers"]["threshold"]
+    assert reader.answer("Who built the mill?", "The mill was built by Ada Thorn.", threshold=1e9).text
+    assert isinstance(reader.similarity("a mill", "the mill"), float)
+    shown = command("ask", "--model", run.path, "--text", "The mill was built by Ada Thorn.", "Who built the mill?")
+    assert shown.code == 0
+
+
+def test_smart_cannot_disturb_stored_states(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    made = recipe(data, ("sentiment",), "terms.smart.weight=1.0", "tune.layers=0", "cache.use=always")
+    with pytest.raises(LaminaError, match="SMART"):
+        trainer.train(made, tmp_path / "run")
+
+
+# ---- parts of the data
+
+
+def test_every_eighth_row_is_the_dev_set_and_nothing_of_it_trains(data: Path) -> None:
+    made = recipe(data, ("paraphrase",), "tasks.paraphrase.data.dev_every=8")
+    task = made.tasks["paraphrase"].model_copy(
+        update={"data": made.tasks["paraphrase"].data.model_copy(update={"dev": None, "dev_every": 8})}
+    )
+    learned, held_out = material.split(task, 0)
+    dev = {sentence.id for sentence in material.dev_of(task)}
+    assert len(dev) == -(-90 // 8)
+    assert not dev & {sentence.id for sentence in (*learned, *held_out)}
+    assert len(learned) + len(held_out) + len(dev) == 90
+
+
+def test_classes_are_drawn_down(data: Path) -> None:
+    made = recipe(data, ("sentiment",), "data.per_class=4", "data.holdout=0")
+    learned, _ = material.split(made.tasks["sentiment"], 0)
+    labels = [sentence.label for sentence in learned]
+    assert {label: labels.count(label) for label in set(labels)} == dict.fromkeys("01234", 4)
+
+
+def test_a_label_of_the_dev_set_that_training_never_saw(data: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.tsv"
+    odd.write_text("sentence\tlabel\nfine\t7\n")
+    with pytest.raises(LaminaError, match="the label '7' is none of data.classes: 0, 1, 2, 3, 4"):
+        trainer.train(recipe(data, ("sentiment",), f"data.dev={odd}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists(), "nothing was trained"
+
+
+def test_what_is_read_is_said(data: Path, tmp_path: Path) -> None:
+    heard = Heard()
+    trainer.train(recipe(data, TASKS, "train.epochs=0.1"), tmp_path / "run", progress=heard)
+    assert any(line.startswith("similarity: 72 sentences in 144 windows to train on, 18 held out") for line in heard.lines)
+
+
+# ---- use
+
+
+@pytest.fixture(scope="module")
+def reader(run: Run) -> lamina.Reader:
+    return lamina.load(run.path)
+
+
+def test_the_reader_says_what_the_run_predicted(run: Run, reader: lamina.Reader) -> None:
+    moods = make_sentences("sentiment", "dev", count=30)
+    predicted = json.loads(run.task("sentiment").predictions.read_text())
+    labels = reader.classify([sentence.first for sentence in moods], task="sentiment")
+    assert [label.label for label in labels] == [predicted[sentence.id] for sentence in moods]
+    assert all(sum(label.chances.values()) == pytest.approx(1) for label in labels)
+    assert all(label.confidence == max(label.chances.values()) for label in labels)
+
+    pairs = make_sentences("similarity", "dev", count=30)
+    scores = json.loads(run.task("similarity").predictions.read_text())
+    said = reader.similarity([pair.first for pair in pairs], [str(pair.second) for pair in pairs])
+    assert said == pytest.approx([scores[pair.id] for pair in pairs], abs=1e-4)
+
+    alike = make_sentences("paraphrase", "dev", count=30)
+    predicted = json.loads(run.task("paraphrase").predictions.read_text())
+    labels = reader.classify([(pair.first, str(pair.second)) for pair in alike], task="paraphrase")
+    assert [label.label for label in labels] == [predicted[pair.id] for pair in alike]
+
+
+def test_one_or_many(reader: lamina.Reader) -> None:
+    one = reader.classify("A fine day.", task="sentiment")
+    assert reader.classify(["A fine day."], task="sentiment") == [one]
+    assert reader.classify([], task="sentiment") == []
+    pair = reader.classify(("A fine day.", "A good day."), task="paraphrase")
+    assert reader.classify([("A fine day.", "A good day.")], task="paraphrase") == [pair]
+    assert reader.similarity([], []) == []
+    assert reader.embed("A fine day.").shape == (128,)
+    assert reader.embed(["A fine day."]).shape == (1, 128)
+
+
+def test_cosines_of_embeddings_are_the_similarity(reader: lamina.Reader) -> None:
+    a, b = reader.embed(["The mill is old.", "The tower is new."], task="similarity")
+    assert 5 * float(a @ b) == pytest.approx(reader.similarity("The mill is old.", "The tower is new."), abs=1e-4)
+
+
+def test_embeddings_of_the_default_encoder_are_those_of_sentence_transformers() -> None:
+    """Its recipe: the mean over all real tokens, made a vector of length 1."""
+    made = parse_recipe({"data": {"train": "", "scores": [0, 5]}, "head": {"type": "cosine"}, "objective": {"type": "mse"}})
+    source = encoders.find(made.encoder)
+    reader = Reader(Trained(made, build_model(made, encoders.load(source)).eval(), load_tokenizer(source)))
+    texts = ["A short one.", "The lantern guild met on the hill above the harbour, as it does every year.", "mill"]
+    folder = source.tokenizer.parent
+    tokens = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = AutoModel.from_pretrained(folder).eval()(**tokens).last_hidden_state
+    mask = tokens["attention_mask"][..., None]
+    wanted = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1).numpy()
+    np.testing.assert_allclose(reader.embed(texts), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ask", "line"),
+    [
+        (lambda r: r.classify("x"), "several tasks for classes: name one of sentiment, paraphrase"),
+        (
+            lambda r: r.classify("x", task="mood"),
+            "'mood' is no task of this model's for classes: there are sentiment, paraphrase",
+        ),
+        (lambda r: r.classify("x", task="paraphrase"), "has no second text"),
+        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2 is empty"),
+        (lambda r: r.similarity("x", ["y"]), "one of these is a text, the other a list"),
+        (lambda r: r.similarity(["x"], ["y", "z"]), "one has 1, the other 2"),
+        (lambda r: r.embed([]), "no text to embed"),
+        (lambda r: r.embed("x"), "several tasks for sentences: name one of paraphrase, similarity"),
+        (lambda r: r.answer("Who?", "Ada."), "does not answer questions: its heads are classification, cosine, cosine"),
+    ],
+)
+def test_what_a_model_cannot_say(reader: lamina.Reader, ask: Any, line: str) -> None:
+    with pytest.raises(LaminaError, match=line):
+        ask(reader)
+
+
+def test_commands(run: Run, data: Path) -> None:
+    shown = command("classify", "--model", run.path, "--task", "sentiment", "A fine day.", "--json")
+    assert (shown.code, json.loads(shown.out)[0]["text"]) == (0, "A fine day.")
+    shown = command("classify", "--model", run.path, "--task", "paraphrase", stdin=b"A mill.\tThe mill.\n\nA day.\tA night.\n")
+    assert shown.code == 0
+    assert [line.split("  ")[-1] for line in shown.out.splitlines()] == ["A mill. | The mill.", "A day. | A night."]
+    shown = command("classify", "A mill.", "--second", "The mill.", "--model", run.path, "--task", "paraphrase")
+    assert shown.code == 0
+    shown = command("similar", "A mill.", "The mill.", "A tower.", "--model", run.path, "--json")
+    assert [(line["first"], line["second"]) for line in json.loads(shown.out)] == [
+        ("A mill.", "The mill."),
+        ("A mill.", "A tower."),
+    ]
+    shown = command("similar", "--model", run.path, stdin=b"A mill.\tThe mill.\n")
+    assert shown.code == 0
+    shown = command("evaluate", run.path, "--data", data / "similarity-dev.tsv", "--task", "similarity", "--json")
+    assert json.loads(shown.out)["pearson"] == pytest.approx(
+        json.loads(run.scores.read_text())["similarity"]["pearson"], abs=1e-4
+    )
+    assert "pearson" in command("evaluate", run.path, "--data", data / "similarity-dev.tsv", "--task", "similarity").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "line"),
+    [
+        (("similar", "one text"), b"", "there is one text, and nothing to compare it with"),
+        (("similar",), b"one text\n", "'one text' is one text: put a tab between the two texts of a line"),
+        (("classify",), b"", "there is no text: standard input is empty"),
+        (("classify",), b"a\n\xff\n", "standard input, line 2, byte 0: not UTF-8"),
+        (("classify", "a", "--second", "b", "--second", "c"), b"", "--second: 2 second texts for 1 first ones"),
+    ],
+)
+def test_commands_refuse_with_a_line(run: Run, arguments: tuple[str, ...], stdin: bytes, line: str) -> None:
+    shown = command(*arguments, "--model", run.path, stdin=stdin)
+    assert shown.code == 2
+    assert shown.err.startswith(f"lamina: {line}")
+    assert shown.err.count("\n") == 1
+
+
+def test_training_prints_the_scores_of_every_task(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_text(recipe(data, TASKS, "train.epochs=0.1").model_dump_json())
+    shown = command("train", path, "--out", tmp_path / "run")
+    assert shown.code == 0
+    assert [line.partition(":")[0] for line in shown.out.splitlines()] == [*TASKS, "overall", "cost", "run"]
+
+
+def test_inspect_counts_all_tasks(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_text(recipe(data, TASKS).model_dump_json())
+    report = json.loads(command("inspect", path, "--json").out)
+    assert report["training"]["questions"] == 3 * 72
+    assert {"sentiment.head", "paraphrase.head"} <= report["parameters"]["by_part"].keys()
