@@ -89,6 +89,10 @@ def fit(
                     outputs = model(moved, task)
                 share = losses[task](model, moved, outputs, totals[task])
                 _check_finite("loss", share.item(), state.step, [(task, batch)])
+                if not share.requires_grad:
+                    raise LaminaError(
+                        f"nothing trains that the loss of task {task!r} depends on: raise tune.layers or choose another head"
+                    )
                 share.backward()  # type: ignore[no-untyped-call]
                 of_task[task] += share.item()
                 state.costs.tokens += int(batch.mask.sum())
