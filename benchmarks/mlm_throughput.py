@@ -48,7 +48,11 @@ def main() -> None:
     find_data()
     texts = read_texts(TextSource(source=name) for name in given.data)[: given.texts]
     theirs = Theirs(texts)
-    sides = {"ours": Ours(texts), "ours-at-length": Ours(texts, length=theirs.length), "run_mlm-default": theirs}
+    sides: dict[str, Ours | Theirs] = {
+        "ours": Ours(texts),
+        "ours-at-length": Ours(texts, length=theirs.length),
+        "run_mlm-default": theirs,
+    }
     for side in sides.values():
         side.run(0, lambda steps, _: steps >= WARM_UP)
     turns = {name: partial(turn, side, given.seconds) for name, side in sides.items()}

@@ -38,7 +38,7 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
         ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),
-        ("mlm_throughput.py", ["--texts", "60", "--seconds", "0"], ["run_mlm-default", "run_mlm-default-at-its-length"]),
+        ("mlm_throughput.py", ["--texts", "12", "--seconds", "0"], ["run_mlm-default", "run_mlm-default-at-its-length"]),
     ],
 )
 def test_prints_its_figures_last(script: str, options: list[str], names: list[str], shared: Path) -> None:

@@ -18,7 +18,7 @@ CLS, SEP = 101, 102
 
 
 def row(rows: Rows, number: int) -> list[int]:
-    return rows.ids[rows.starts[number] : rows.starts[number + 1]].tolist()
+    return [int(token) for token in rows.ids[rows.starts[number] : rows.starts[number + 1]]]
 
 
 def words(rows: Rows, number: int) -> str:
