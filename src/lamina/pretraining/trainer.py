@@ -223,7 +223,7 @@ def fit(
     with interruptible() as interrupted:
         while state.step < len(plan) and not state.stopped:
             began = time.monotonic()
-            epoch, rows = plan[state.step]
+            epoch, ((_, rows),) = plan[state.step]
             head_only = state.step < alone
             batches = make_step(recipe, material, rows, epoch)
             state.costs.read_seconds += time.monotonic() - began
@@ -285,7 +285,7 @@ def learning_rates(options: PretrainOptions, plan: Plan, alone: int) -> list[flo
 
 def make_plan(recipe: PretrainRecipe, rows: Rows) -> Plan:
     options = recipe.train
-    return list(plan_steps(options.seed, options.epochs, rows.lengths, tokens=options.batch_tokens))
+    return list(plan_steps(options.seed, options.epochs, {"texts": rows.lengths}, tokens=options.batch_tokens))
 
 
 def make_step(recipe: PretrainRecipe, material: Material, rows: Longs, epoch: int) -> list[Batch]:
