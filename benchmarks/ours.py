@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lamina.assemble import build_model, make_optimizer
+from lamina.assemble import build_losses, build_model, make_optimizer
 from lamina.cache.part import Part
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
@@ -21,7 +21,6 @@ from lamina.planning import make_plan, make_step
 from lamina.progress import Silent
 from lamina.recipe import parse_recipe
 from lamina.storing import store_parts
-from lamina.trainer import build_loss
 from lamina.training.checkpoint import State
 from lamina.training.loop import Evaluation, fit
 from lamina.training.options import choose_precision
@@ -53,7 +52,7 @@ class Ours:
         """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
         options = self.recipe.train.model_copy(update={"seed": seed})
         parts = {"main": self.part}
-        plan = make_plan(options, parts, self.model, parts)
+        plan = make_plan(options, parts, self.model, build_losses(self.recipe), parts)
         state = State()
         stopped = began = time.perf_counter()
 
@@ -64,7 +63,7 @@ class Ours:
 
         fit(
             self.model,
-            {name: build_loss(name, task) for name, task in self.recipe.tasks.items()},
+            build_losses(self.recipe),
             [(epoch, partial(make_step, parts, turn, options.memory_tokens)) for epoch, turn in plan],
             evaluate=no_evaluation,
             evaluate_at=set(),

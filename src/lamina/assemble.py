@@ -26,6 +26,7 @@ from lamina.model import Model, Task
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import Run
 from lamina.training.checkpoint import load_weights
+from lamina.training.loop import Loss
 from lamina.training.options import TrainOptions
 
 
@@ -53,6 +54,14 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     return task
 
 
+def build_losses(recipe: Recipe) -> dict[str, Loss]:
+    """Of each task, the objective and the terms that are added to it."""
+    return {
+        name: Loss([task.objective.build(task.data.labels), *task.terms.build(name, task.data.labels)], task.weight)
+        for name, task in recipe.tasks.items()
+    }
+
+
 def build_on_meta(recipe: Recipe) -> Model:
     """The model without memory or weights: checks a recipe and gives `inspect` its counts."""
     source = encoders.find(recipe.encoder, counting=True)
@@ -61,6 +70,7 @@ def build_on_meta(recipe: Recipe) -> Model:
             f"window.length = {recipe.window.length}, but the positions of {source.name} end at "
             f"{source.config.max_length}: lower window.length"
         )
+    build_losses(recipe)
     with torch.device("meta"):
         return build_model(recipe, encoders.build(source))
 

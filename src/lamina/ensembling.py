@@ -82,7 +82,7 @@ class _Member:
     @classmethod
     def open(cls, path: Path) -> _Member:
         scored = Scored.open(path)
-        return cls(scored, *load_outputs(scored.run))
+        return cls(scored, *load_outputs(scored.saved))
 
 
 def _combine(

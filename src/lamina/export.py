@@ -62,9 +62,9 @@ def exportable_head(model: Model) -> SpanHead:
             "this model has adapters inside its layers, which transformers has no class for and no weight can take up: "
             "only LoRA can be merged"
         )
-    if set(model.tasks) != {"main"}:
+    if len(model.tasks) != 1:
         raise LaminaError(f"this model has the tasks {', '.join(model.tasks)}: only one for questions can be exported")
-    task = model.tasks["main"]
+    (task,) = model.tasks.values()
     assert isinstance(task, Task)
     if not isinstance(task.mixer, LastLayer):
         raise LaminaError(

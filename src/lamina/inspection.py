@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
 
     With the F1 that the recipe reached, also its efficiency.
     """
-    recipe = resolved(recipe)
+    with suppress(LaminaError):  # what the data would tell may be in the recipe already
+        recipe = resolved(recipe)
     model = build_on_meta(recipe)
     report: dict[str, Any] = {"parameters": count_parameters(model)}
     if f1 is not None:

@@ -15,12 +15,12 @@ from lamina.cache.part import Part
 from lamina.data.examples import Example, Sentence
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
-from lamina.evaluation import calibrate, score_all, tune_threshold
+from lamina.evaluation import calibrate, score_all, score_at, tune_threshold
 from lamina.files import make_folder, write_json
 from lamina.heads import AnswerabilityHeadOptions, CosineHeadOptions
 from lamina.heads.answerability import IMPOSSIBLE
 from lamina.inference import Floats, class_logits, item_outputs, span_logits
-from lamina.labelling import best_threshold, said_classes, said_scores
+from lamina.labelling import Scored, best_threshold, said_classes, said_scores
 from lamina.material import AnyPart
 from lamina.model import Model
 from lamina.progress import Progress, Silent
@@ -34,8 +34,9 @@ from lamina.training.loop import Evaluation
 
 
 class Judge(Protocol):
-    def evaluate(self, model: Model, part: AnyPart) -> Evaluation:
-        """What training chooses its checkpoint by; the score is in percent."""
+    def evaluate(self, model: Model, part: AnyPart, settled: Mapping[str, Any] | None = None) -> Evaluation:
+        """What training chooses its checkpoint by; the score is in percent. A threshold is tuned on the part itself, unless
+        it is `settled`."""
         ...
 
     def settle(self, model: Model, part: AnyPart) -> dict[str, Any]:
@@ -63,9 +64,15 @@ class Judges:
         self._judges = {name: judge_of(recipe, name, tokenizer) for name in recipe.tasks}
         self._recipe = recipe
 
-    def evaluate(self, model: Model, parts: Mapping[str, AnyPart]) -> Evaluation:
+    def evaluate(
+        self, model: Model, parts: Mapping[str, AnyPart], settled: Mapping[str, dict[str, Any]] | None = None
+    ) -> Evaluation:
         """Of one task its own score; of several their mean, or that of the one that the recipe chooses by."""
-        found = {name: judge.evaluate(model, parts[name]) for name, judge in self._judges.items() if parts[name].examples}
+        found = {
+            name: judge.evaluate(model, parts[name], None if settled is None else settled[name])
+            for name, judge in self._judges.items()
+            if parts[name].examples
+        }
         if len(self._judges) == 1:
             return next(iter(found.values()))
         metrics = {f"{name}.{key}": value for name, one in found.items() for key, value in one.metrics.items()}
@@ -89,7 +96,7 @@ class Judges:
         scores: dict[str, Any] = {}
         for name, judge in self._judges.items():
             if parts[name].examples:
-                folder = run.task(name)
+                folder = run if len(self._judges) == 1 else run.task(name)
                 make_folder(folder.path)
                 scores[name] = judge.score(folder, model, parts[name], settled[name], progress)
         if len(self._judges) == 1:
@@ -121,8 +128,12 @@ class SpanJudge:
         self._task = task
         self._tokenizer = tokenizer
 
-    def evaluate(self, model: Model, part: Part[Example]) -> Evaluation:
-        threshold, mean = tune_threshold(self._answers(model, part)[1], part.examples)
+    def evaluate(self, model: Model, part: Part[Example], settled: Mapping[str, Any] | None = None) -> Evaluation:
+        predictions = self._answers(model, part)[1]
+        if settled is not None:
+            scores = score_at(predictions, part.examples, settled["threshold"])
+            return Evaluation(scores["f1"], {"f1": scores["f1"], "exact": scores["exact"]})
+        threshold, mean = tune_threshold(predictions, part.examples)
         return Evaluation(mean, {"balanced_f1": mean, "threshold": threshold})
 
     def settle(self, model: Model, part: Part[Example]) -> dict[str, Any]:
@@ -161,7 +172,7 @@ class AnswerabilityJudge:
         self._task = task
         self._how: Literal["min", "max"] = "min" if head.aggregate == "min" else "max"
 
-    def evaluate(self, model: Model, part: Part[Example]) -> Evaluation:
+    def evaluate(self, model: Model, part: Part[Example], settled: Mapping[str, Any] | None = None) -> Evaluation:
         scores = self._scores(self._impossible(model, part, Silent()), part)
         return Evaluation(scores["accuracy"], {"accuracy": scores["accuracy"], "f1": scores["f1"]})
 
@@ -189,15 +200,16 @@ class SentenceJudge:
     def __init__(self, name: str, task: TaskOptions) -> None:
         self._name = name
         self._labels = task.data.labels
-        self._map = task.head.map if isinstance(task.head, CosineHeadOptions) else "none"
+        self._map = how_scored(task)
         self._raw = isinstance(task.head, CosineHeadOptions) and task.head.paper_sigmoid
 
-    def evaluate(self, model: Model, part: Part[Sentence]) -> Evaluation:
+    def evaluate(self, model: Model, part: Part[Sentence], settled: Mapping[str, Any] | None = None) -> Evaluation:
         outputs, gold = self._outputs(model, part, Silent()), labels_of(part)
         if self._labels.are_scores:
             r = pearson(said_scores(outputs, self._map), gold)
             return Evaluation(100 * r, {"pearson": r})
-        found = accuracy(said_classes(outputs, self._threshold(outputs, gold)), gold)
+        threshold = self._threshold(outputs, gold) if settled is None else settled["threshold"]
+        found = accuracy(said_classes(outputs, threshold), gold)
         return Evaluation(100 * found, {"accuracy": found})
 
     def settle(self, model: Model, part: Part[Sentence]) -> dict[str, Any]:
@@ -218,13 +230,11 @@ class SentenceJudge:
     def measure(
         self, model: Model, part: Part[Sentence], settled: Mapping[str, Any], progress: Progress
     ) -> tuple[dict[str, Any], list[str] | list[float]]:
-        """The scores, and what was said of each sentence: its class, or its score in the range of the labels."""
+        """The scores, and what was said of each sentence."""
         outputs, gold = self._outputs(model, part, progress), labels_of(part)
         if self._labels.are_scores:
-            shares = said_scores(outputs, self._map)
-            return correlations(outputs, shares, gold), [self._labels.score(float(share)) for share in shares]
-        classes = self._labels.classes
-        chosen = said_classes(outputs, settled.get("threshold", 0.0))
+            return correlations(outputs, said_scores(outputs, self._map), gold), self._said(outputs, settled)
+        classes, chosen = self._labels.classes, said_classes(outputs, settled.get("threshold", 0.0))
         at_zero = {} if "cosine" not in outputs else {"accuracy_at_0": accuracy(said_classes(outputs, 0.0), gold)}
         scores = {
             "accuracy": accuracy(chosen, gold),
@@ -233,7 +243,19 @@ class SentenceJudge:
             "said": distribution(chosen, classes),
             "gold": distribution(gold, classes),
         }
-        return scores, [classes[number] for number in chosen.tolist()]
+        return scores, self._said(outputs, settled)
+
+    def say(
+        self, model: Model, part: Part[Sentence], settled: Mapping[str, Any], progress: Progress
+    ) -> list[str] | list[float]:
+        """Of each sentence its class, or its score in the range of the labels. Needs no labels."""
+        return self._said(self._outputs(model, part, progress), settled)
+
+    def _said(self, outputs: dict[str, Floats], settled: Mapping[str, Any]) -> list[str] | list[float]:
+        if self._labels.are_scores:
+            return [self._labels.score(float(np.clip(share, 0, 1))) for share in said_scores(outputs, self._map)]
+        chosen = said_classes(outputs, settled.get("threshold", 0.0))
+        return [self._labels.classes[number] for number in chosen.tolist()]
 
     def _outputs(self, model: Model, part: Part[Sentence], progress: Progress) -> dict[str, Floats]:
         progress.start("judging", len(part.windows))
@@ -241,6 +263,13 @@ class SentenceJudge:
 
     def _threshold(self, outputs: dict[str, Floats], gold: Doubles) -> float:
         return 0.0 if self._raw or "cosine" not in outputs else best_threshold(outputs["logits"], gold)
+
+
+def how_scored(task: TaskOptions) -> Scored:
+    """How a pair's score is read: its cosine, mapped as the recipe says, or what binary cross-entropy taught."""
+    if not isinstance(task.head, CosineHeadOptions):
+        return "none"
+    return "sigmoid" if task.objective.type == "binary_cross_entropy" and task.head.map == "none" else task.head.map
 
 
 def labels_of(part: Part[Sentence]) -> Doubles:

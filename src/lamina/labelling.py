@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
+Scored = Literal["none", "bins", "cut", "sigmoid"]
 Said = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item
 
 
@@ -34,8 +35,11 @@ def said_classes(said: Said, threshold: float = 0.0) -> Longs:
     return np.asarray(said["logits"].argmax(1), np.int64)
 
 
-def said_scores(said: Said, how: Literal["none", "bins", "cut"] = "none") -> Doubles:
-    """[I] scores as shares of the way from the lowest to the highest; of a pair, its cosine, mapped as the recipe says."""
+def said_scores(said: Said, how: Scored = "none") -> Doubles:
+    """[I] scores as shares of the way from the lowest to the highest; of a pair, its cosine, mapped as `how` says, or the
+    probability that its logit stands for."""
+    if "cosine" in said and how == "sigmoid":
+        return class_chances(said)[:, 1]
     if "cosine" in said:
         return mapped(said["cosine"], how)
     return np.asarray(said["scores"], np.float64)

@@ -93,7 +93,8 @@ def look(
 ) -> Layers:
     """The weights of the layers over some questions, and those of one of them (by its id, else the first) token by token."""
     progress = progress or Silent()
-    name, mixer = reader.recipe.main.mixer.type, cast(Task, reader.model.tasks["main"]).mixer
+    task = reader.span_task
+    name, mixer = reader.recipe.tasks[task].mixer.type, cast(Task, reader.model.tasks[task]).mixer
     if not isinstance(mixer, Weighing):
         raise LaminaError(
             f'mixer.type = "{name}" gives layers no weights to look at: those of learned, dot, multiplicative and encoder do'
@@ -193,7 +194,7 @@ class _Seen:
 
 def _see(reader: Reader, examples: Sequence[Example]) -> Iterable[_Seen]:
     windows = cut_examples(examples, reader.tokenizer, reader.recipe.window).windows()
-    logits, weights = weigh(reader.model, windows)
+    logits, weights = weigh(reader.model, windows, reader.span_task)
     predictions = decode(windows, logits.start, logits.end, examples, reader.recipe.answer)
     for number, prediction in enumerate(predictions):
         rows = np.flatnonzero(windows.example == number)
@@ -203,9 +204,9 @@ def _see(reader: Reader, examples: Sequence[Example]) -> Iterable[_Seen]:
         yield _Seen(windows, weights, own, window, first, last, answer)
 
 
-def weigh(model: Model, windows: Windows) -> tuple[SpanLogits, Floats]:
+def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogits, Floats]:
     """The logits of every token, and the weights of its layers for start and end: [tokens, 2, n]."""
-    task = cast(Task, model.tasks["main"])
+    task = cast(Task, model.tasks[name])
     mixer: Mixer = task.mixer
     weighing = cast(Weighing, mixer)
     count = len(windows.ids)

@@ -16,6 +16,7 @@ from lamina.data.splits import every, hold_out, hold_out_sentences, per_class, s
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Windows, make_windows
 from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
 from lamina.progress import Progress
 from lamina.recipe import DataOptions, Recipe, TaskOptions
 
@@ -45,10 +46,13 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
     for name, task in recipe.tasks.items():
         progress.say(f"reading {task.data.train}")
         learned, held_out = split(task, recipe.train.seed)
-        training[name], holdout[name], scored[name] = (
-            Part(examples, cut(recipe, task, examples, tokenizer))
-            for examples in (learned, held_out, dev_of(task) if dev else [])
-        )
+        try:
+            training[name], holdout[name], scored[name] = (
+                Part(examples, cut(recipe, task, examples, tokenizer))
+                for examples in (learned, held_out, dev_of(task) if dev else [])
+            )
+        except LaminaError as error:
+            raise LaminaError(str(error) if name == "main" else f"tasks.{name}: {error}") from None
         counted = f"{len(learned)} sentences" if task.of_sentences else f"{len(learned)} questions"
         windows = f"{len(training[name].windows)} windows"
         how = "" if task.of_sentences else " by article"
@@ -58,7 +62,8 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
 
 
 def resolved(recipe: Recipe) -> Recipe:
-    """The recipe with the labels of every task of sentences, as found in its training file where the recipe is silent."""
+    """The recipe with what it does not say of its sentences as found in their training files: labels, and whether a row is
+    a pair of texts."""
     tasks = {
         name: task.model_copy(update={"data": _with_labels(task.data)}) if task.of_sentences else task
         for name, task in recipe.tasks.items()
@@ -67,12 +72,22 @@ def resolved(recipe: Recipe) -> Recipe:
 
 
 def _with_labels(data: DataOptions) -> DataOptions:
-    if data.classes is not None or data.scores is not None:
+    known = data.classes is not None or data.scores is not None
+    if known and data.pairs is not None:
         return data
-    found = labels_in(cast(str, sentence.label) for sentence in _sentences(data, data.train))
-    if found.are_scores:
-        return data.model_copy(update={"scores": (found.low, found.high)})
-    return DataOptions.model_validate(data.model_dump() | {"classes": found.classes})
+    sentences = _sentences(data, data.train)
+    found: dict[str, Any] = {"pairs": sentences[0].second is not None}
+    if not known:
+        labels = labels_in(cast(str, sentence.label) for sentence in sentences)
+        if not labels.are_scores and not 2 <= len(labels.classes) <= max(2, len(sentences) // 3):
+            what = (
+                f"all labels are {labels.classes[0]!r}"
+                if len(labels.classes) == 1
+                else "nearly every row has a label of its own"
+            )
+            raise LaminaError(f"{data.train}: {what}: name the column of the labels with data.columns.label")
+        found |= {"scores": (labels.low, labels.high)} if labels.are_scores else {"classes": labels.classes}
+    return data.model_copy(update=found)
 
 
 def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
@@ -82,14 +97,12 @@ def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
         sentences = _sentences(data, data.train)
         if data.dev_every is not None:
             sentences, _ = every(sentences, data.dev_every)
-        sentences = sample(sentences, data.questions, seed)
-        if data.per_class is not None:
-            sentences = per_class(sentences, data.per_class, seed)
-        kept, held_out = cast(tuple[list[Any], list[Any]], hold_out_sentences(sentences, data.holdout, seed))
+        left, held_out = hold_out_sentences(sample(sentences, data.questions, seed), data.holdout, seed)
+        kept: list[Any] = per_class(left, data.per_class, seed)
     else:
         examples = sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
         kept, held_out = hold_out(examples, data.holdout, seed)
-    return sample(kept, max(1, round(data.fraction * len(kept))), seed), held_out
+    return sample(kept, max(1, round(data.fraction * len(kept))), seed), list(held_out)
 
 
 def dev_of(task: TaskOptions) -> Sequence[Any]:
@@ -116,4 +129,4 @@ def cut(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], tokenizer: T
 
 
 def _sentences(data: DataOptions, name: str) -> list[Sentence]:
-    return load_sentences(name, data.columns, skip_broken=data.skip_broken)
+    return load_sentences(name, data.columns, skip_broken=data.skip_broken, known_labels=data.classes is not None)

@@ -150,9 +150,10 @@ class QuestionAnsweringPipeline:
             yield from self._answer(some, options)
 
     def _answer(self, pairs: Sequence[tuple[str, str]], options: Options) -> list[Answers]:
+        task = self.reader.span_task
         found = [SummedAnswers(context) for _, context in pairs]
         for windows in self._cut(pairs, options).pieces():
-            logits = span_logits(self.reader.model, windows)
+            logits = span_logits(self.reader.model, windows, task=task)
             add_windows(
                 found,
                 windows,

@@ -8,16 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 import numpy as np
-import torch
 
 from lamina.data.batches import pack
 from lamina.data.windows import LOST, Longs
 from lamina.errors import LaminaError
-from lamina.heads.outputs import logits_of
 from lamina.material import AnyPart
 from lamina.model import Model
 from lamina.training.checkpoint import copy_weights, load_weights
-from lamina.training.loop import Step
+from lamina.training.loop import Loss, Step
 from lamina.training.options import TrainOptions
 from lamina.training.plan import Plan, Turn, plan_steps
 
@@ -25,14 +23,23 @@ Parts = Mapping[str, AnyPart]  # of each task
 
 
 def make_plan(
-    options: TrainOptions, parts: Parts, model: Model, holdout: Parts, known_steps: int | None = None, *, spent: float = 0.0
+    options: TrainOptions,
+    parts: Parts,
+    model: Model,
+    losses: Mapping[str, Loss],  # to be thrown away: a probe may leave a trace in their memories
+    holdout: Parts,
+    known_steps: int | None = None,
+    *,
+    spent: float = 0.0,
 ) -> Plan:
     """The items of every step. A time budget, less the seconds `spent` of it, becomes a number of steps by a short probe,
     unless it is known already."""
     usable = usable_items(parts)
     epochs = options.epochs
-    if options.minutes is not None:
-        epochs = float(known_steps) if known_steps else _epochs_in(60 * options.minutes - spent, options, parts, model, holdout)
+    if options.minutes is not None and known_steps:
+        epochs = float(known_steps)
+    elif options.minutes is not None:
+        epochs = _epochs_in(60 * options.minutes - spent, options, parts, model, losses, holdout)
     return list(itertools.islice(_steps(options, parts, usable, epochs), known_steps))
 
 
@@ -94,19 +101,25 @@ def make_step(parts: Parts, turn: Turn, memory_tokens: int) -> Step:
     )
 
 
-def _epochs_in(seconds: float, options: TrainOptions, parts: Parts, model: Model, holdout: Parts) -> float:
+def _epochs_in(
+    seconds: float, options: TrainOptions, parts: Parts, model: Model, losses: Mapping[str, Loss], holdout: Parts
+) -> float:
     """How many epochs fit into so many seconds, by timing a few steps of each task that leave no trace."""
     before = copy_weights(model)  # a batch norm's statistics move in a forward pass
-    needed = 0.0  # of an epoch
+    tokens = dict.fromkeys(parts, 0)  # of an epoch
+    for _, turn in _steps(options, parts, usable_items(parts), 1.0):
+        for name, items in turn:
+            tokens[name] += int(parts[name].windows.lengths[parts[name].windows.windows_of(items)].sum())
+    needed = 0.0
     for name, part in parts.items():
-        training = 1.05 * _seconds_per_token(options, name, part, model) * len(part.windows.ids)  # the optimiser takes the 5%
-        evaluating = training / 3 * len(holdout[name].windows.ids) / len(part.windows.ids) / options.evaluate_every
-        needed += training + evaluating
+        pace = _seconds_per_token(options, name, part, model, losses[name])
+        needed += 1.05 * pace * tokens[name]  # the optimiser takes the 5%
+        needed += pace / 3 * len(holdout[name].windows.ids) / options.evaluate_every
     load_weights(model, before)
     return max(1e-6, seconds / needed)
 
 
-def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: Model) -> float:
+def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: Model, loss: Loss) -> float:
     device = next(model.parameters()).device
     lengths = part.windows.item_lengths
     items = np.linspace(0, len(lengths) - 1, min(len(lengths), 48)).astype(np.int64)
@@ -117,8 +130,8 @@ def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: M
         began, tokens = time.monotonic(), 0
         for run in runs:
             batch = part.batch(items[run])
-            outputs = model.train()(batch.to(device), name)
-            torch.stack([value.sum() for value in logits_of(outputs)]).sum().backward()  # type: ignore[no-untyped-call]
+            moved = batch.to(device)
+            loss(model, moved, model.train()(moved, name), loss.counts([batch])).backward()  # type: ignore[no-untyped-call]
             model.zero_grad(set_to_none=True)
             tokens += int(batch.mask.sum())
         return (time.monotonic() - began) / tokens

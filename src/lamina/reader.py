@@ -26,10 +26,9 @@ from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.windows import Windows, cut_examples
 from lamina.errors import LaminaError
 from lamina.evaluation import score_all
-from lamina.heads import CosineHeadOptions
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.inference import Floats, item_outputs, span_logits, text_vectors
-from lamina.judging import SentenceJudge
+from lamina.judging import SentenceJudge, how_scored
 from lamina.labelling import class_chances, said_scores
 from lamina.progress import Progress, Silent
 from lamina.recipe import TaskOptions
@@ -126,7 +125,7 @@ class Reader:
         progress: Progress | None = None,
     ) -> Iterator[Reply]:
         """As `answer`, one reply after the other, as soon as it is known."""
-        self._answering()
+        self.span_task  # noqa: B018 - refuses a model that has none
         for number, question in enumerate(questions, 1):
             if not question.strip():
                 raise LaminaError(f"question {number} is empty")
@@ -165,6 +164,15 @@ class Reader:
         part = Part(sentences, self._cut(sentences, options))
         return SentenceJudge(name, options).measure(self.model, part, self._settled_of(name), progress or Silent())[0]
 
+    def predict_sentences(
+        self, sentences: Sequence[Sentence], *, task: str | None = None, progress: Progress | None = None
+    ) -> list[str] | list[float]:
+        """The class of each, or its score. Labels are not looked at."""
+        name, options = self.sentence_task(task)
+        unlabelled = [replace(sentence, label=None) for sentence in sentences]
+        part = Part(unlabelled, self._cut(unlabelled, options))
+        return SentenceJudge(name, options).say(self.model, part, self._settled_of(name), progress or Silent())
+
     @overload  # as above: a pair is an iterable of texts, too
     def classify(  # type: ignore[overload-overlap]
         self, texts: Text, *, task: str | None = None
@@ -174,9 +182,15 @@ class Reader:
     def classify(self, texts: Text | Iterable[Text], *, task: str | None = None) -> Label | list[Label]:
         """The class of one text or of a list of them; a pair of texts is a tuple of two. `task` says which is meant, where a
         model has several."""
-        name, options = self._task(task, "classes", lambda task: not task.data.labels.are_scores)
         single = isinstance(texts, str) or (isinstance(texts, tuple) and len(texts) == 2)
         given = cast(list[Text], [texts] if single else list(texts))
+        pairs = bool(given) and not isinstance(given[0], str)
+        name, options = self._task(
+            task,
+            "classes",
+            lambda task: not task.data.labels.are_scores,
+            prefer=lambda task: _reads_pairs(task) == pairs,
+        )
         if not given:
             return []
         said = item_outputs(self.model, self._windows(given, options), task=name)
@@ -210,8 +224,8 @@ class Reader:
         if not pairs:
             scores: list[float] = []
         elif labels.are_scores:
-            how = options.head.map if isinstance(options.head, CosineHeadOptions) else "none"
-            scores = [labels.score(float(share)) for share in said_scores(said, how)]
+            how = how_scored(options)
+            scores = [labels.score(float(np.clip(share, 0, 1))) for share in said_scores(said, how)]
         else:
             chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
             scores = [float(row[-1]) for row in chances]
@@ -230,7 +244,12 @@ class Reader:
     def _windows(self, texts: Sequence[Text], task: TaskOptions, sides: int | None = None) -> Windows:
         sentences = []
         for number, text in enumerate(texts, 1):
+            if not isinstance(text, str) and not (isinstance(text, tuple) and len(text) == 2):
+                raise LaminaError(f"text {number} is neither a text nor a pair of them (a tuple of two)")
             first, second = (text, None) if isinstance(text, str) else text
+            if sides is None and (second is not None) != _reads_pairs(task):
+                given, wanted = ("one text", "a pair (a tuple)") if second is None else ("a pair", "one text")
+                raise LaminaError(f"text {number} is {given}, but the task judges {wanted}")
             for part in (first, second):
                 if part is not None:
                     if not part.strip():
@@ -268,9 +287,9 @@ class Reader:
         raise LaminaError(f"this model has several tasks for {what}: name one of {', '.join(best)}")
 
     @property
-    def answers(self) -> bool:
-        """Whether it answers questions."""
-        return self._span is not None
+    def question_task(self) -> str | None:
+        """The name of the task that answers questions, if there is one."""
+        return self._span
 
     def sentence_task(self, name: str | None = None) -> tuple[str, TaskOptions]:
         """The task of sentences of that name, or the only one."""
@@ -282,8 +301,9 @@ class Reader:
     def _heads(self) -> str:
         return ", ".join(f"{task.head.type}" for task in self.recipe.tasks.values())
 
-    def _answering(self) -> str:
-        """The task that answers questions."""
+    @property
+    def span_task(self) -> str:
+        """The name of the task that answers questions."""
         if self._span is None:
             raise LaminaError(f"this model does not answer questions: its heads are {self._heads()}")
         return self._span
@@ -292,7 +312,7 @@ class Reader:
         self, examples: Sequence[Example], options: AnswerOptions, progress: Progress, *, remember: bool = False
     ) -> Iterator[Prediction]:
         """Piece by piece, so that memory stays bounded; the last example of a piece may go on in the next."""
-        task = self._answering()
+        task = self.span_task
         cutting = cut_examples(examples, self.tokenizer, self.recipe.window, remember=remember)
         progress.start("answering", len(cutting))
         open_number, open_parts = 0, list[Prediction]()
@@ -327,7 +347,7 @@ def load(
 
 
 def _reads_pairs(task: TaskOptions) -> bool:
-    return _in_two_windows(task) or task.data.labels.are_scores
+    return _in_two_windows(task) or task.data.pairs is True
 
 
 def _in_two_windows(task: TaskOptions) -> bool:

@@ -1,6 +1,6 @@
 """Recipes: what to train, on what, how. A TOML file, or the recipe.json of a run.
 
-Top-level ``data``, ``mixer``, ``head`` and ``objective`` tables are sugar for the task "main".
+Top-level ``data``, ``mixer``, ``head``, ``objective``, ``terms`` and ``weight`` are sugar for the task "main".
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class DataOptions(BaseModel):
     columns: ColumnOptions = ColumnOptions()  # which columns of the file hold what
     classes: tuple[str, ...] | None = None  # the labels, in order; found in the training file if not given
     scores: tuple[float, float] | None = None  # or: labels are numbers from the first to the second
+    pairs: bool | None = None  # whether a row is a pair of texts; found in the training file if not given
     skip_broken: bool = False  # leave out broken rows, with a warning
     dev_every: int | None = Field(
         default=None, ge=2
@@ -67,6 +68,8 @@ class DataOptions(BaseModel):
             raise ValueError("classes must be two or more different labels")
         if self.scores is not None and self.scores[0] >= self.scores[1]:
             raise ValueError("scores are the lowest and the highest score, such as [0, 5]")
+        if self.scores is not None and self.per_class is not None:
+            raise ValueError("per_class is for classes, but the labels are scores")
         return self
 
     @property
@@ -102,7 +105,7 @@ class TaskOptions(BaseModel):
 
     @model_validator(mode="after")
     def _data_fits(self) -> TaskOptions:
-        fields = ("columns", "classes", "scores", "skip_broken", "dev_every", "per_class")
+        fields = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class")
         if not self.of_sentences and (
             odd := [name for name in fields if name in self.data.model_fields_set and self._set(name)]
         ):
@@ -156,6 +159,10 @@ class Recipe(BaseModel):
                 raise ValueError(f"tasks.{name}: a task's name is letters, digits, - and _, and none of {', '.join(RESERVED)}")
         if self.train.choose not in ("mean", *self.tasks):
             raise ValueError(f"train.choose = {self.train.choose!r} is no task: choose mean or {', '.join(self.tasks)}")
+        if self.train.choose in self.tasks and self.tasks[self.train.choose].data.holdout == 0:
+            raise ValueError(f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0")
+        if any(not task.of_sentences for task in self.tasks.values()):
+            self.window.check()
         if self.train.gradients == "pcgrad" and (self.train.sampling != "combined" or len(self.tasks) < 2):
             raise ValueError(
                 'train.gradients = "pcgrad" is for steps that hold several tasks: set train.sampling = "combined"'
@@ -197,9 +204,11 @@ def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: 
     if not isinstance(values, dict):
         raise LaminaError(f"{name}: a recipe is tables of fields, not {type(values).__name__}")
     values = with_settings(values, settings)
+    task_tables = {key: values.pop(key) for key in TaskOptions.model_fields if key in values}
     if "tasks" not in values:
-        task_tables = {key: values.pop(key) for key in TaskOptions.model_fields if key in values}
         values["tasks"] = {"main": task_tables}
+    elif task_tables:
+        raise LaminaError(f"{name}: {min(task_tables)}: of which task? Write it as tasks.NAME.{min(task_tables)}")
     return checked(Recipe, values, name=name)
 
 
@@ -247,7 +256,7 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     table = _shown(place)
     name = task + table
     if problem["type"] == "extra_forbidden":
-        return f"{name}: no such field; {_hint(place, model)}"
+        return f"{name}: no such field; {_hint(place, model, task)}"
     if problem["type"] == "missing":
         return f"{name}: is missing"
     if problem["type"] == "union_tag_not_found":
@@ -266,13 +275,14 @@ def _task_of(place: str) -> tuple[str, str]:
     >>> _task_of("tasks.main.head.span"), _task_of("tasks.mood.head.span"), _task_of("train.lr")
     (('', 'head.span'), ('tasks.mood.', 'head.span'), ('', 'train.lr'))
     """
-    match = re.match(r"(tasks\.[^.]+\.)(.*)", place)
+    match = re.match(r"(tasks\.[^.]+)(?:\.(.*))?$", place)
     if match is None:
         return "", place
-    return "" if match[1] == MAIN else match[1], match[2]
+    task, rest = match[1], match[2] or ""
+    return "" if f"{task}." == MAIN else f"{task}." if rest else task, rest
 
 
-def _hint(place: str, model: type[BaseModel]) -> str:
+def _hint(place: str, model: type[BaseModel], task: str = "") -> str:
     """What may have been meant: a field of that table, else one of that name in another, else the list of the table's."""
     fields = sorted((field.removeprefix(MAIN) for field in _fields(model)), key=_shown)
     table, _, last = re.sub(r"\.\d+(?=\.)", "", place).rpartition(".")  # a list's fields are those of each of its tables
@@ -280,7 +290,7 @@ def _hint(place: str, model: type[BaseModel]) -> str:
     close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
     if not close and table.partition(".")[0] not in TYPES:  # what another type has does not help
         close = [field for field in fields if field.rpartition(".")[2] == last]
-    return f"did you mean {_shown(close[0])}?" if close else f"there are {', '.join(siblings)}"
+    return f"did you mean {task}{_shown(close[0])}?" if close else f"there are {', '.join(siblings)}"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -49,8 +49,8 @@ class Run:
         self.checkpoint = path / "checkpoint.pt"
 
     def task(self, name: str) -> Run:
-        """Where the dev set of a task is written of; of the only task, here."""
-        return self if name == "main" else Run(self.path / "tasks" / name)
+        """Of several tasks, where what was said of this one's dev set is."""
+        return Run(self.path / "tasks" / name)
 
     @property
     def exists(self) -> bool:

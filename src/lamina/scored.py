@@ -23,6 +23,7 @@ class Scored:
     """A finished run that saved what it said of its dev set."""
 
     run: Run
+    saved: Run  # where the outputs of its task are
     threshold: float  # tuned on its held-out questions
     fingerprint: str  # of the dev set's windows
     data: dict[str, Any]
@@ -33,13 +34,16 @@ class Scored:
     def open(cls, path: Path) -> Scored:
         run = Run.open(path)
         recipe, info = read_json(run.recipe), read_json(run.info)
-        fingerprint = saved_fingerprint(run)
         try:
+            name, task = _question_task(run, recipe["tasks"])
+            saved, settled = (run, info) if len(recipe["tasks"]) == 1 else (run.task(name), info["tasks"][name])
+            fingerprint = saved_fingerprint(saved)
             return cls(
                 run,
-                threshold=float(info["threshold"]),
+                saved,
+                threshold=float(settled["threshold"]),
                 fingerprint=fingerprint,
-                data={name: recipe["tasks"]["main"]["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
+                data={name: task["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
                 window=WindowOptions.model_validate(recipe["window"]),
                 answer=AnswerOptions.model_validate(recipe["answer"]),
             )
@@ -55,6 +59,14 @@ class Scored:
         """Is it these questions that it was scored on?"""
         tokenizer = hashlib.sha256(read_bytes(self.run.tokenizer)).hexdigest()
         return windows_fingerprint(examples, tokenizer, self.window) == self.fingerprint
+
+
+def _question_task(run: Run, tasks: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The task of a run that answers questions."""
+    for name, task in tasks.items():
+        if task.get("objective", {}).get("type", "span") == "span":
+            return name, task
+    raise LaminaError(f"{run.path}: this run does not answer questions with spans, and only these can be put side by side")
 
 
 def same_questions(runs: Sequence[Scored], data: str | None = None) -> list[Example]:

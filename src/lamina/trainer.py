@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from lamina.assemble import build_model, build_on_meta, make_optimizer
+from lamina.assemble import build_losses, build_model, build_on_meta, make_optimizer
 from lamina.cache.part import Part
 from lamina.curves import draw_curves
 from lamina.data.splits import sample
@@ -32,11 +32,11 @@ from lamina.model import Model
 from lamina.objectives import Remembers
 from lamina.planning import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
 from lamina.progress import Progress, Silent
-from lamina.recipe import Recipe, TaskOptions, parse_recipe
+from lamina.recipe import Recipe, parse_recipe
 from lamina.run import FORMAT, Run, versions
 from lamina.storing import store_parts
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint, trained_weights
-from lamina.training.loop import Loss, fit
+from lamina.training.loop import fit
 from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import evaluation_points
 
@@ -88,7 +88,7 @@ def _fit(
     torch.manual_seed(options.seed)  # for weights that start at random
     model = build_model(recipe, encoders.load(material.source)).to(device)
     optimizer = make_optimizer(model, options)
-    losses = {name: build_loss(name, task) for name, task in recipe.tasks.items()}
+    losses = build_losses(recipe)
     memories = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
     info = _describe(recipe, material, device) | {"parameters": count_parameters(model)}
     begun = read_json(run.info) if run.exists else None
@@ -101,7 +101,8 @@ def _fit(
     state.costs.store_seconds += stored_in
     training, holdout = material.training, material.holdout
     judges = Judges(recipe, material.tokenizer)
-    plan = make_plan(options, training, model, holdout, begun["steps"] if begun else None, spent=stored_in)
+    known = begun["steps"] if begun else None
+    plan = make_plan(options, training, model, build_losses(recipe), holdout, known, spent=stored_in)
     write_json(run.info, info | {"steps": len(plan)})
     points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)
     with run.metrics.open("ab") as metrics:
@@ -122,7 +123,9 @@ def _fit(
         curve_parts = _curve_parts(recipe, material) if options.curves else {}
         after = {step: [partial(keep, name)] for step, name in checkpoint_names(options, training, len(plan)).items()}
         for step, epoch in epoch_ends(plan).items() if options.curves else ():
-            after.setdefault(step, []).append(partial(_record_curves, judges, model, curve_parts, record, state, epoch))
+            after.setdefault(step, []).append(
+                partial(_record_curves, judges, model, holdout, curve_parts, record, state, epoch)
+            )
         state = fit(
             model,
             losses,
@@ -140,12 +143,6 @@ def _fit(
             progress=progress,
         )
     return model, state, material
-
-
-def build_loss(name: str, task: TaskOptions) -> Loss:
-    """The objective of a task and the terms that are added to it."""
-    labels = task.data.labels
-    return Loss([task.objective.build(labels), *task.terms.build(name, labels)], task.weight)
 
 
 def _all(things: Sequence[Callable[[], None]]) -> None:
@@ -175,6 +172,7 @@ def _curve_parts(recipe: Recipe, material: Material) -> dict[str, dict[str, AnyP
 def _record_curves(
     judges: Judges,
     model: Model,
+    holdout: Mapping[str, AnyPart],
     parts: Mapping[str, Mapping[str, AnyPart]],
     record: Callable[[dict[str, object]], None],
     state: State,
@@ -183,7 +181,8 @@ def _record_curves(
     """What the model scores on what it trains on and on the dev set, for the curves of both over the epochs."""
     began = time.monotonic()
     model.eval()
-    curve = {which: judges.evaluate(model, of_tasks).metrics for which, of_tasks in parts.items()}
+    settled = judges.settle(model, holdout)
+    curve = {which: judges.evaluate(model, of_tasks, settled).metrics for which, of_tasks in parts.items()}
     state.costs.evaluate_seconds += time.monotonic() - began
     record({"step": state.step, "epochs": epoch, "curve": curve})
 
@@ -200,8 +199,7 @@ def _finish(run: Run, recipe: Recipe, material: Material, model: Model, state: S
     if recipe.train.curves:
         draw_curves(run, progress)
     outcome = {
-        **settled.get("main", {}),
-        **({} if list(settled) == ["main"] else {"tasks": settled}),
+        **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
         "score": state.best_score if math.isfinite(state.best_score) else None,
         "chosen_step": state.best_step if state.best else state.step,
         "stopped_early": state.stopped,

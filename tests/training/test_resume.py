@@ -21,10 +21,12 @@ from lamina import planning, trainer
 from lamina.cache.part import Part
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
+from lamina.objectives import SpanLoss
 from lamina.progress import Silent
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import Run
 from lamina.training.checkpoint import copy_weights
+from lamina.training.loop import Loss
 from lamina.training.options import TrainOptions
 from lamina.training.plan import plan_steps
 from tests.tiny import corpus, model, windows
@@ -228,13 +230,14 @@ def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_measuring_leaves_no_trace() -> None:
+    losses = {"main": Loss([SpanLoss()])}
     made, held_out = ({"main": Part(corpus(size), windows(corpus(size)))} for size in (3, 1))
     tiny = model(dropout=0.1)
     before = copy_weights(tiny)
     options = TrainOptions(minutes=0.01, batch_tokens=512)
-    assert len(planning.make_plan(options, made, tiny, held_out)) >= 1
+    assert len(planning.make_plan(options, made, tiny, losses, held_out)) >= 1
     assert all(np.array_equal(value, before[name]) for name, value in copy_weights(tiny).items())
     assert all(parameter.grad is None for parameter in tiny.parameters())
-    planned = planning.make_plan(options, made, tiny, held_out, known_steps=2)
+    planned = planning.make_plan(options, made, tiny, losses, held_out, known_steps=2)
     wanted = list(plan_steps(0, 2, {"main": made["main"].windows.lengths}, tokens=512))[:2]
     assert [rows.tolist() for _, ((_, rows),) in planned] == [rows.tolist() for _, ((_, rows),) in wanted]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lamina.recipe import Recipe
 
 DEFAULT_MODEL = "runs/quickstart"
+SENTENCE_MODEL = "runs/sentences"
+DEFAULTS = {DEFAULT_MODEL: "make quickstart", SENTENCE_MODEL: "lamina train sentences"}
 MODEL_HELP = "A run folder, or a question-answering checkpoint: a folder or a hub id."
 
 app = typer.Typer(
@@ -34,7 +36,9 @@ RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a ru
 Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
-DataOption = Annotated[str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, or a name of `data list`.")]
+DataOption = Annotated[
+    str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, a table of sentences, or a name of `data list`.")
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -82,8 +86,8 @@ def open_recipe(name: str, settings: list[str]) -> Recipe:
 
 
 def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
-    if model == DEFAULT_MODEL and not Path(model).exists():
-        raise LaminaError(f"{model}: there is no model yet: run `make quickstart`, or `lamina train`, or name one")
+    if model in DEFAULTS and not Path(model).exists():
+        raise LaminaError(f"{model}: there is no model yet: run `{DEFAULTS[model]}`, or name one with --model")
     from lamina.reader import load
 
     return load(model, device=device, threads=threads, allow_pickle=allow_pickle)

@@ -73,13 +73,14 @@ def data_clean(
 @commands.command("make")
 def data_make(
     name: Annotated[Literal["fables"], typer.Argument(help="Which corpus.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder for train.json and dev.json.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder for train.json and dev.json, and tables of sentences.")],
     articles: Annotated[int | None, typer.Option("--articles", min=1, help="Articles of the training set.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
-    """Write the bundled corpus, a fictional encyclopaedia with questions, as SQuAD 2.0 files."""
+    """Write the bundled corpus, a fictional encyclopaedia: questions as SQuAD 2.0 files, sentences as tables."""
     from lamina.data import fables
+    from lamina.data.fables.sentences import write_sentences
     from lamina.files import make_folder, write_json
 
     make_folder(out)
@@ -88,8 +89,11 @@ def data_make(
         corpus = fables.make(split, articles=articles if split == "train" else None, seed=seed)
         write_json(out / f"{split}.json", corpus)
         written[str(out / f"{split}.json")] = sum(len(p["qas"]) for a in corpus["data"] for p in a["paragraphs"])
+    tables = write_sentences(out, seed)
     if as_json:
-        print_json(written)
+        print_json(written | {str(path): rows for path, rows in tables.items()})
         return
     for path, questions in written.items():
         print(f"{path}: {questions} questions")
+    for table, rows in tables.items():
+        print(f"{table}: {rows} sentences or pairs")

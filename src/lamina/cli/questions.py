@@ -72,6 +72,7 @@ def ask(
         if as_json or as_jsonl or sys.stdin is None:
             raise LaminaError("there is no question: name one, or pipe them in, one a line")
         reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+        reader.span_task  # noqa: B018 - refuses a model that answers no questions before it asks for them
         print("Ask away; :help says what else there is.", file=sys.stderr)
         converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
         return
@@ -93,7 +94,7 @@ def ask(
 def evaluate(
     model: ModelArgument,
     data: DataOption,
-    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks of sentences: which.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
     duplicate_ids: Duplicates = "error",
     device: Device = "auto",
     threads: Threads = None,
@@ -106,7 +107,7 @@ def evaluate(
     from lamina.progress import shown
 
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-    if not reader.answers:
+    if task not in (None, reader.question_task) or reader.question_task is None:
         name, options = reader.sentence_task(task)
         sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken)
         with shown() as progress:
@@ -126,7 +127,8 @@ def evaluate(
 def predict(
     model: ModelArgument,
     data: DataOption,
-    out: Annotated[Path, typer.Option("--out", help="Predictions, in the official SQuAD format.")],
+    out: Annotated[Path, typer.Option("--out", help="Predictions by id: JSON, for questions as the official SQuAD script's.")],
+    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
     nbest: Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.")] = None,
     null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Also write the odds of no answer.")] = None,
     duplicate_ids: Duplicates = "error",
@@ -135,9 +137,9 @@ def predict(
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
-    """Answer a whole data set. Gold answers in it are not looked at."""
+    """Answer a whole data set, or judge its sentences. Gold answers and labels in it are not looked at."""
     from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
-    from lamina.data.sources import load_examples
+    from lamina.data.sources import load_examples, load_sentences
     from lamina.files import write_json
     from lamina.progress import shown
 
@@ -145,6 +147,17 @@ def predict(
         if path is not None and not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    if task not in (None, reader.question_task) or reader.question_task is None:
+        if nbest is not None or null_odds is not None:
+            raise LaminaError("--nbest and --null-odds are of answers, but this task judges sentences: leave them out")
+        name, options = reader.sentence_task(task)
+        sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, labelled=False)
+        with shown() as progress:
+            said = reader.predict_sentences(sentences, task=name, progress=progress)
+        write_json(out, {sentence.id: label for sentence, label in zip(sentences, said, strict=True)})
+        found = {"sentences": len(said), "task": name, "out": str(out)}
+        print_json(found) if as_json else print(f"{len(said)} sentences judged, written to {out}")
+        return
     examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")
     with shown() as progress:
         predictions = reader.predict(examples, progress)

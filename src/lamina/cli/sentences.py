@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.app import Device, Json, Threads, load_model, print_json
+from lamina.cli.app import SENTENCE_MODEL, Device, Json, Threads, load_model, print_json
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Texts = Annotated[
 @commands.command()
 def classify(
     texts: Texts = None,
-    model: SentenceModel = "runs/sentences",
+    model: SentenceModel = SENTENCE_MODEL,
     task: TaskName = None,
     second: Annotated[
         list[str] | None, typer.Option("--second", metavar="TEXT", help="Of pairs: the second text of each, in order.")
@@ -50,7 +50,7 @@ def classify(
 @commands.command()
 def similar(
     texts: Texts = None,
-    model: SentenceModel = "runs/sentences",
+    model: SentenceModel = SENTENCE_MODEL,
     task: TaskName = None,
     device: Device = "auto",
     threads: Threads = None,

@@ -54,9 +54,15 @@ class ColumnOptions(BaseModel):
 
 
 def read_sentences(
-    path: Path, columns: ColumnOptions | None = None, *, skip_broken: bool = False, labelled: bool = True
+    path: Path,
+    columns: ColumnOptions | None = None,
+    *,
+    skip_broken: bool = False,
+    labelled: bool = True,
+    known_labels: bool = False,
 ) -> list[Sentence]:
-    """The sentences of a file, each id made unique. Without `labelled`, labels may be missing.
+    """The sentences of a file, each id made unique. Without `labelled`, labels may be missing. Unless the labels are known,
+    a row with a label that is no number, as nearly all others are, counts as broken.
 
     A broken row is an error; with `skip_broken` all of them are passed over with one warning.
     """
@@ -69,7 +75,7 @@ def read_sentences(
             whole[line] = _sentence(row, chosen, len(whole) + len(broken) + 1, labelled=labelled)
         except _Broken as fault:
             broken[line] = str(fault)
-    for line in _odd_labels(whole) if labelled else ():
+    for line in _odd_labels(whole) if labelled and not known_labels else ():
         broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
     if broken:
         _complain(path, dict(sorted(broken.items())), len(whole), skip=skip_broken)

@@ -86,7 +86,12 @@ def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answe
 
 
 def load_sentences(
-    name: str, columns: ColumnOptions | None = None, *, skip_broken: bool = False, labelled: bool = True
+    name: str,
+    columns: ColumnOptions | None = None,
+    *,
+    skip_broken: bool = False,
+    labelled: bool = True,
+    known_labels: bool = False,
 ) -> list[Sentence]:
     """The sentences of the data of that name."""
     place = locate(name)
@@ -96,7 +101,7 @@ def load_sentences(
         if place.task is None:
             raise LaminaError(f"{name}: holds questions to contexts, which the span heads read, not the heads of sentences")
         return make_sentences(place.task, place.split)
-    return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled)
+    return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled, known_labels=known_labels)
 
 
 def locate(name: str) -> Path | Bundled:

@@ -47,13 +47,16 @@ class WindowOptions(BaseModel):
     def _fits(self) -> WindowOptions:
         if self.step is not None and self.overlap is not None:
             raise ValueError("window.step and window.overlap are two ways to say the same: give one of them")
+        return self
+
+    def check(self) -> None:
+        """There must be room for a text beside a question."""
         room = self.length - (self.query or 0) - MAX_SPECIALS
         if self.query is not None and (room < 1 or (self.step or 1) > room or (self.overlap or 0) >= room):
             raise ValueError(
                 f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query}, too few "
                 f"for step = {self.step}, overlap = {self.overlap}: raise window.length or lower the others"
             )
-        return self
 
     def stride(self, room: Longs) -> Longs:
         """Distance between window starts, for each example's room for context."""

@@ -46,10 +46,10 @@ def ranking_losses(cosines: Tensor, scale: float, positive: Tensor, first: Tenso
 
 def _direction(scores: Tensor, positive: Tensor, asking: Tensor, candidate: Tensor) -> Tensor:
     """[P] -log softmax of every alike pair's own candidate among all that are its own or its negatives."""
-    of_pair = torch.stack([asking, candidate], -1)  # [I, 2] the pair's texts
-    same = (of_pair[:, :, None] == candidate).any(1)  # [I, I] the candidate's text is one of the pair's
-    partner = (of_pair[:, :, None] == asking).any(1) & positive  # its own pair is alike, and has such a text
-    known = (same | partner).fill_diagonal_(False)
+    texts = int(torch.stack([asking, candidate]).max()) + 1
+    belongs = torch.eye(texts, dtype=torch.bool, device=scores.device)  # [texts, texts] equal, or alike in some pair
+    belongs[asking[positive], candidate[positive]] = belongs[candidate[positive], asking[positive]] = True
+    known = (belongs[asking][:, candidate] | belongs[candidate][:, candidate]).fill_diagonal_(False)  # [I, I]
     logs = scores.masked_fill(known, torch.finfo(scores.dtype).min).log_softmax(-1)
     return -logs.diagonal()[positive]
 

@@ -118,7 +118,7 @@ class Smart:
     def after_step(self, model: Model) -> None:
         if self._mean:
             for name, value in self._trained(model).items():
-                self._mean[name].lerp_(value, 1 - self.options.decay)
+                self._mean[name] = self._mean[name].to(value.device).lerp_(value, 1 - self.options.decay)
 
     def state_dict(self) -> dict[str, Tensor]:
         return dict(self._mean)
@@ -134,7 +134,7 @@ class SmartOptions(BaseModel):
 
     weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out
     noise: float = Field(default=1e-5, gt=0)  # standard deviation of the noise before it climbs
-    step: float = Field(default=1e-3, gt=0)
+    step: float = Field(default=0.1, gt=0)  # 1e-3 as published moves the outputs of the default encoder by nothing
     steps: int = Field(default=1, ge=1)
     radius: float | None = Field(default=None, gt=0)
     bregman: float = Field(default=1.0, ge=0)  # weight of the proximity beside the smoothness; 0 leaves it out

@@ -89,7 +89,7 @@ def load_checkpoint(
         raise LaminaError(f"{path}: the checkpoint cannot be read ({error}): delete it to train from the start") from error
     load_weights(model, content["weights"])
     optimizer.load_state_dict(content["optimizer"])
-    for term, memory in zip(memories, content["memories"], strict=True):
+    for term, memory in zip(memories, content.get("memories", []), strict=True):
         term.load_state_dict(memory)
     state: dict[str, Any] = content["state"]
     return State(**{**state, "costs": Costs(**state["costs"])})

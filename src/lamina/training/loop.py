@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -34,6 +34,14 @@ class Loss:
 
     terms: Sequence[Term]
     weight: float = 1.0
+
+    def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
+        """The denominators of a whole step, so that micro-batches add up to its mean."""
+        totals: Counter[str] = Counter()
+        for batch in batches:
+            for term in self.terms:
+                totals.update(term.counts(batch))  # type: ignore[arg-type]  # sums floats as well
+        return dict(totals)
 
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
         return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()
@@ -78,7 +86,7 @@ def fit(
             epoch, make_step = steps[state.step]
             step = make_step()
             state.costs.read_seconds += time.monotonic() - began
-            totals = _totals(losses, step)
+            totals = {name: losses[name].counts(batch for of, batch in step if of == name) for name, _ in step}
 
             model.train()
             of_task = dict.fromkeys(totals, 0.0)
@@ -176,16 +184,6 @@ def epochs_of(of_steps: Sequence[int]) -> float:
     """
     *whole, last = Counter(of_steps).values()
     return len(whole) + min(1.0, last * len(whole) / sum(whole)) if whole else 1.0
-
-
-def _totals(losses: Mapping[str, Loss], step: Step) -> dict[str, dict[str, float]]:
-    """The denominators of the whole step, so that micro-batches add up to its mean."""
-    totals: dict[str, dict[str, float]] = {task: {} for task, _ in step}
-    for task, batch in step:
-        for term in losses[task].terms:
-            for name, count in term.counts(batch).items():
-                totals[task][name] = totals[task].get(name, 0.0) + count
-    return totals
 
 
 def seed_of(*numbers: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.errors import LaminaError
 
@@ -36,7 +36,7 @@ class TrainOptions(BaseModel):
     weight_decay: float = Field(default=0.01, ge=0)
     clip: float = Field(default=1.0, gt=0)
     batch_tokens: int = Field(default=3072, ge=1)  # padded tokens of a step
-    batch_windows: int | None = Field(default=None, ge=1)  # a fixed number of windows a step instead
+    batch_windows: int | None = Field(default=None, ge=1)  # a fixed number of windows (or pairs) a step instead
     memory_tokens: int = Field(default=4096, ge=1)  # padded tokens at once: a step is cut into micro-batches of this size
     evaluate_every: float = Field(default=0.25, gt=0)  # epochs
     keep: Literal["best", "last"] = "best"
@@ -53,6 +53,12 @@ class TrainOptions(BaseModel):
     threads: int | None = Field(default=None, ge=1)
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    @model_validator(mode="after")
+    def _annealing_knows_its_end(self) -> TrainOptions:
+        if self.sampling == "annealed" and self.minutes is not None:
+            raise ValueError('sampling = "annealed" must know how many epochs there are: set epochs instead of minutes')
+        return self
 
 
 def choose_device(name: str) -> torch.device:

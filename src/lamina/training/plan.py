@@ -1,4 +1,5 @@
-"""The plan: which windows make up which step. Pure, so that a resumed run and a longer run see the same steps."""
+"""The plan: which windows make up which step. Pure, so that a resumed run sees the same steps; and so does a longer run,
+unless its sampling is annealed, which looks ahead to its end."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from lamina.assemble import build_on_meta
 from lamina.cache.locks import BusyError, Lock
 from lamina.errors import LaminaError
 from lamina.files import make_folder, read_json, write_json
+from lamina.material import resolved
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, parse_recipe, read_values
 from lamina.tuning.crew import Crew
@@ -111,7 +112,7 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
         recipe = make(settings)
         shape = recipe.model_copy(update={"train": base.train}).model_dump_json()
         if shape not in built:
-            build_on_meta(recipe)
+            build_on_meta(resolved(recipe))
             built.add(shape)
 
 
