@@ -38,11 +38,9 @@ def said_classes(said: Said, threshold: float = 0.0) -> Longs:
 def said_scores(said: Said, how: Scored = "none") -> Doubles:
     """[I] scores as shares of the way from the lowest to the highest; of a pair, its cosine, mapped as `how` says, or the
     probability that its logit stands for."""
-    if "cosine" in said and how == "sigmoid":
-        return class_chances(said)[:, 1]
-    if "cosine" in said:
-        return mapped(said["cosine"], how)
-    return np.asarray(said["scores"], np.float64)
+    if "cosine" not in said:
+        return np.asarray(said["scores"], np.float64)
+    return class_chances(said)[:, 1] if how == "sigmoid" else mapped(said["cosine"], how)
 
 
 def best_threshold(logits: Floats, gold: Doubles) -> float:

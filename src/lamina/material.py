@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from lamina.assemble import load_tokenizer
 from lamina.cache.part import Part
@@ -19,6 +19,8 @@ from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.progress import Progress
 from lamina.recipe import DataOptions, Recipe, TaskOptions
+
+T = TypeVar("T")
 
 AnyPart = Part[Any]  # of questions or of sentences
 
@@ -80,11 +82,8 @@ def _with_labels(data: DataOptions) -> DataOptions:
     if not known:
         labels = labels_in(cast(str, sentence.label) for sentence in sentences)
         if not labels.are_scores and not 2 <= len(labels.classes) <= max(2, len(sentences) // 3):
-            what = (
-                f"all labels are {labels.classes[0]!r}"
-                if len(labels.classes) == 1
-                else "nearly every row has a label of its own"
-            )
+            one = len(labels.classes) == 1
+            what = f"all labels are {labels.classes[0]!r}" if one else f"there are {len(labels.classes)} different labels"
             raise LaminaError(f"{data.train}: {what}: name the column of the labels with data.columns.label")
         found |= {"scores": (labels.low, labels.high)} if labels.are_scores else {"classes": labels.classes}
     return data.model_copy(update=found)
@@ -98,11 +97,14 @@ def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
         if data.dev_every is not None:
             sentences, _ = every(sentences, data.dev_every)
         left, held_out = hold_out_sentences(sample(sentences, data.questions, seed), data.holdout, seed)
-        kept: list[Any] = per_class(left, data.per_class, seed)
-    else:
-        examples = sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
-        kept, held_out = hold_out(examples, data.holdout, seed)
-    return sample(kept, max(1, round(data.fraction * len(kept))), seed), list(held_out)
+        return _fraction(per_class(left, data.per_class, seed), data.fraction, seed), held_out
+    examples = sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
+    kept, held_out_examples = hold_out(examples, data.holdout, seed)
+    return _fraction(kept, data.fraction, seed), held_out_examples
+
+
+def _fraction(kept: list[T], share: float, seed: int) -> list[T]:
+    return sample(kept, max(1, round(share * len(kept))), seed)
 
 
 def dev_of(task: TaskOptions) -> Sequence[Any]:

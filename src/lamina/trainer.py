@@ -123,9 +123,8 @@ def _fit(
         curve_parts = _curve_parts(recipe, material) if options.curves else {}
         after = {step: [partial(keep, name)] for step, name in checkpoint_names(options, training, len(plan)).items()}
         for step, epoch in epoch_ends(plan).items() if options.curves else ():
-            after.setdefault(step, []).append(
-                partial(_record_curves, judges, model, holdout, curve_parts, record, state, epoch)
-            )
+            curve = partial(_record_curves, judges, model, holdout, curve_parts, record, state, epoch)
+            after.setdefault(step, []).append(curve)
         state = fit(
             model,
             losses,

@@ -37,11 +37,12 @@ class Loss:
 
     def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
         """The denominators of a whole step, so that micro-batches add up to its mean."""
-        totals: Counter[str] = Counter()
+        totals: dict[str, float] = {}
         for batch in batches:
             for term in self.terms:
-                totals.update(term.counts(batch))  # type: ignore[arg-type]  # sums floats as well
-        return dict(totals)
+                for name, count in term.counts(batch).items():
+                    totals[name] = totals.get(name, 0.0) + count
+        return totals
 
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
         return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()
