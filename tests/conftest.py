@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("lamina")  # a busy machine is no failure
+settings.register_profile("lamina", deadline=None)  # a busy machine is no failure
 settings.load_profile("lamina")
 
 
