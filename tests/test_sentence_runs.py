@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,7 @@ def test_questions_and_sentences_share_an_encoder(data: Path, tmp_path: Path) ->
     made = recipe(data, ("similarity",)).model_dump(mode="json")
     made["tasks"]["answers"] = {"data": {"train": "fables/train", "dev": "fables/dev", "questions": 60, "dev_questions": 20}}
     made["train"]["batch_windows"] = 8
+    made["tasks"]["answers"]["mixer"] = {"type": "learned"}
     run = trainer.train(parse_recipe(made), tmp_path / "run")
     scores = json.loads(run.scores.read_text())
     assert scores.keys() == {"similarity", "answers"}
@@ -206,12 +208,19 @@ def test_questions_and_sentences_share_an_encoder(data: Path, tmp_path: Path) ->
     assert isinstance(reader.similarity("a mill", "the mill"), float)
     shown = command("ask", "--model", run.path, "--text", "The mill was built by Ada Thorn.", "Who built the mill?")
     assert shown.code == 0
+    assert lamina.pipeline("question-answering", model=str(run.path))(question="Who?", context="Ada Thorn built it.")["answer"]
+    for words in (("layers", run.path, "--data", "fables/dev", "--questions", "3"), ("compare", run.path, run.path)):
+        shown = command(*words)
+        assert shown.code == 0, shown.err
+    shown = command("evaluate", run.path, "--data", data / "similarity-dev.tsv", "--task", "similarity")
+    assert shown.out.startswith("pearson")
+    assert command("evaluate", run.path, "--data", data / "similarity-dev.tsv").code == 2, "it answers questions unless told"
 
 
 def test_smart_cannot_disturb_stored_states(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     made = recipe(data, ("sentiment",), "terms.smart.weight=1.0", "tune.layers=0", "cache.use=always")
-    with pytest.raises(LaminaError, match=r"terms\.smart disturbs the embeddings"):
+    with pytest.raises(LaminaError, match=r"but terms\.smart of task .sentiment. disturbs the embeddings"):
         trainer.train(made, tmp_path / "run")
 
 
@@ -234,6 +243,25 @@ def test_classes_are_drawn_down(data: Path) -> None:
     learned, _ = material.split(made.tasks["sentiment"], 0)
     labels = [sentence.label for sentence in learned]
     assert {label: labels.count(label) for label in set(labels)} == dict.fromkeys("01234", 4)
+
+
+def test_the_held_out_part_keeps_its_share_of_classes(data: Path) -> None:
+    held = [material.split(recipe(data, ("sentiment",), s).tasks["sentiment"], 0)[1] for s in ("weight=1", "data.per_class=4")]
+    assert held[0] == held[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (["fine\t1", "bad\t1", "so so\t1"], "all labels are '1': name the column of the labels with data.columns.label"),
+        ([f"row {n}\tlabel {n}" for n in range(9)], "there are 9 different labels: name the column of the labels"),
+    ],
+)
+def test_labels_that_are_none(data: Path, tmp_path: Path, rows: list[str], line: str) -> None:
+    odd = tmp_path / "odd.tsv"
+    odd.write_text("\n".join(["sentence\tlabel", *rows]))
+    with pytest.raises(LaminaError, match=re.escape(line)):
+        trainer.train(recipe(data, ("sentiment",), f"data.train={odd}"), tmp_path / "run")
 
 
 def test_a_label_of_the_dev_set_that_training_never_saw(data: Path, tmp_path: Path) -> None:
@@ -280,12 +308,14 @@ def test_the_reader_says_what_the_run_predicted(run: Run, reader: lamina.Reader)
 def test_one_or_many(reader: lamina.Reader) -> None:
     one = reader.classify("A fine day.", task="sentiment")
     assert reader.classify(["A fine day."], task="sentiment") == [one]
+    assert reader.classify("A fine day.") == one, "one text is for the task of single texts"
     assert reader.classify([], task="sentiment") == []
     pair = reader.classify(("A fine day.", "A good day."), task="paraphrase")
     assert reader.classify([("A fine day.", "A good day.")], task="paraphrase") == [pair]
     assert reader.similarity([], []) == []
-    assert reader.embed("A fine day.", task="sentiment").shape == (128,)
-    assert reader.embed(["A fine day."], task="sentiment").shape == (1, 128)
+    width = reader.model.encoder.config.hidden
+    assert reader.embed("A fine day.", task="sentiment").shape == (width,)
+    assert reader.embed(["A fine day."], task="sentiment").shape == (1, width)
 
 
 def test_cosines_of_embeddings_are_the_similarity(reader: lamina.Reader) -> None:
@@ -311,12 +341,13 @@ def test_embeddings_of_the_default_encoder_are_those_of_sentence_transformers() 
 @pytest.mark.parametrize(
     ("ask", "line"),
     [
-        (lambda r: r.classify("x"), "several tasks for classes: name one of sentiment, paraphrase"),
+        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1 is neither a text nor a pair of them"),
         (
             lambda r: r.classify("x", task="mood"),
             "'mood' is no task of this model's for classes: there are sent",
         ),
-        (lambda r: r.classify("x", task="paraphrase"), "has no second text"),
+        (lambda r: r.classify("x", task="paraphrase"), r"text 1 is one text, but the task judges a pair \(a tuple\)"),
+        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1 is a pair, but the task judges one text"),
         (lambda r: r.classify(["x", " "], task="sentiment"), "text 2 is empty"),
         (lambda r: r.similarity("x", ["y"]), "one of these is a text, the other a list"),
         (lambda r: r.similarity(["x"], ["y", "z"]), "one has 1, the other 2"),
@@ -367,6 +398,24 @@ def test_commands_refuse_with_a_line(run: Run, arguments: tuple[str, ...], stdin
     assert shown.code == 2
     assert shown.err.startswith(f"lamina: {line}")
     assert shown.err.count("\n") == 1
+
+
+def test_sentences_without_labels_are_judged(run: Run, data: Path, tmp_path: Path) -> None:
+    rows = (data / "similarity-dev.tsv").read_text().splitlines()
+    (tmp_path / "bare.tsv").write_text("\n".join(row.rpartition("\t")[0] for row in rows))
+    out = tmp_path / "said.json"
+    shown = command("predict", run.path, "--data", tmp_path / "bare.tsv", "--task", "similarity", "--out", out)
+    assert shown.out == f"30 sentences judged, written to {out}\n"
+    assert json.loads(out.read_text()) == pytest.approx(json.loads(run.task("similarity").predictions.read_text()), abs=1e-4)
+    shown = command("predict", run.path, "--data", "x", "--task", "similarity", "--out", out, "--nbest", out)
+    assert (shown.code, shown.err.split(",")[0]) == (2, "lamina: --nbest and --null-odds are of answers")
+
+
+def test_a_pair_in_one_window_is_known_as_a_pair(data: Path, tmp_path: Path) -> None:
+    made = recipe(data, ("similarity",), "tasks.similarity.head.type=regression", "train.epochs=0.2", "window.length=96")
+    reader = lamina.load(trainer.train(made, tmp_path / "run").path)
+    assert 0 <= reader.similarity("A mill.", "The mill.") <= 5
+    assert json.loads((tmp_path / "run" / "scores.json").read_text()).keys() == {"pearson", "spearman"}, "one task: its scores"
 
 
 def test_training_prints_the_scores_of_every_task(data: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class _Side:
 
     def texts(self, at: At) -> Mapping[str, object]:
         """The answer to each question, "" for none."""
-        saved = Run(self.path)  # an ensemble's files have a run's names
+        saved = Run(self.path) if self.is_ensemble else self.scored.saved  # an ensemble's files have a run's names
         if at == "tuned":
             found = read_json(saved.predictions)
             return found if isinstance(found, dict) else {}

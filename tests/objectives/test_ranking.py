@@ -47,6 +47,7 @@ def outputs_of(pairs: list[Pair]) -> PairOutputs:
 
 def naive(pairs: list[Pair], scale: float) -> float:
     outputs, losses = outputs_of(pairs), []
+    alike_texts = {frozenset((a, b)) for a, b, alike in pairs if alike}
     for i, (a, b, alike) in enumerate(pairs):
         if not alike:
             continue
@@ -55,9 +56,9 @@ def naive(pairs: list[Pair], scale: float) -> float:
             candidates = outputs.second if forward else outputs.first
             own = math.exp(scale * float(asking @ candidates[i]))
             total = own
-            for j, (c, d, also_alike) in enumerate(pairs):
-                text, its_partner = (d, c) if forward else (c, d)
-                known = text in (a, b) or (also_alike and its_partner in (a, b))
+            for j, (c, d, _) in enumerate(pairs):
+                text = d if forward else c
+                known = text in (a, b) or any(frozenset((text, of_pair)) in alike_texts for of_pair in (a, b))
                 if j != i and not known:
                     total += math.exp(scale * float(asking @ candidates[j]))
             losses.append(-math.log(own / total))

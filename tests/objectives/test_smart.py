@@ -184,7 +184,7 @@ def test_it_is_computed_without_dropout_and_leaves_the_modes_alone() -> None:
     model, batch = model_of(dropout=0.5), batch_of("classification")
     model.encoder.blocks[0].eval()  # as a frozen layer is
     modes = [part.training for part in model.modules()]
-    term = Smart(SmartOptions(), "main")
+    term = Smart(SmartOptions(step=1e-3), "main")
     outputs = model(batch)
     losses = []
     for _ in range(2):

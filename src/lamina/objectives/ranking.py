@@ -8,8 +8,8 @@ Paper: Henderson et al. 2017; 002 names it as future work. Unlike pairs give neg
 micro-batch: a step that is cut smaller to fit into memory has fewer of them.
 
 Departure: a candidate that is known to belong to the pair is no negative. It is left out of the softmax when its text is one
-of the pair's two texts, or when it is the partner, in another alike pair, of one of them. The second text of an unlike pair
-with the same first text stays: such negatives are the hard ones.
+of the pair's two texts, or when some alike pair of the micro-batch is made of it and one of them. The second text of an
+unlike pair with the same first text stays: such negatives are the hard ones.
 """
 
 from __future__ import annotations
