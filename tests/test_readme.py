@@ -16,12 +16,23 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 RECURSIVE = "make test"  # what runs this test
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+APART = "## Judge sentences"  # needs nothing of the other sections, so that it can run beside them
 
 
-def commands() -> list[str]:
-    lines = [line.partition("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+def parts() -> tuple[str, str]:
+    """The README without the section that stands alone, and that section."""
+    before, heading, rest = README.partition(f"{APART}\n")
+    section, next_heading, after = rest.partition("\n## ")
+    assert heading and next_heading
+    return before + next_heading + after, section
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str = README) -> list[str]:
+    lines = [line.partition("  #")[0].strip() for block in blocks(text, "sh") for line in block.splitlines()]
     return [line for line in lines if line]
 
 
@@ -39,27 +50,43 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("quickstart")
-def test_the_commands_and_examples_of_the_readme_run(copy: Path) -> None:
-    assert commands()[:2] == ["make quickstart", RECURSIVE]
+def run(text: str, folder: Path) -> dict[str, str]:
+    """Runs all commands and examples of a text; what the commands printed."""
     printed = {}
-    for command in commands():
+    for command in commands(text):
         if command != RECURSIVE:
             done = subprocess.run(
                 command,
                 shell=True,
-                cwd=copy,
-                env=os.environ | {"LAMINA_CACHE": str(copy / "cache")},
+                cwd=folder,
+                env=os.environ | {"LAMINA_CACHE": str(folder / "cache")},
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
             )
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             printed[command] = done.stdout
-    for example in blocks("python"):
-        subprocess.run([copy / ".venv/bin/python", "-c", example], cwd=copy, check=True, stdout=subprocess.DEVNULL)
+    for example in blocks(text, "python"):
+        subprocess.run([folder / ".venv/bin/python", "-c", example], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return printed
 
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sentences")
+def test_the_commands_and_examples_of_sentences_run(copy: Path) -> None:
+    printed = run(parts()[1], copy)
+    scores = read_json(copy / "runs/sentences/scores.json")
+    assert scores.keys() == {"sentiment", "paraphrase", "similarity", "overall"}
+    (said,) = [out for command, out in printed.items() if "lamina similar" in command]
+    assert len(said.splitlines()) == 2
+    assert (copy / "runs/search/best.json").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("quickstart")
+def test_the_commands_and_examples_of_the_readme_run(copy: Path) -> None:
+    assert commands()[:2] == ["make quickstart", RECURSIVE]
+    printed = run(parts()[0], copy)
     answers = re.findall(r"^A: (.*)$", printed["make quickstart"], re.MULTILINE)
     assert len(answers) == 3
     assert sum(answer.startswith("no answer") for answer in answers) == 1
