@@ -52,7 +52,7 @@ def test_rows_of_a_dev_set_are_left_out(tmp_path: Path) -> None:
 
 def test_broken_rows_are_named_and_skipped_only_on_request(tmp_path: Path) -> None:
     content = "t,u\na,1\nb\nc,\nd,4\n"
-    with pytest.raises(LaminaError, match=r"line 3: 1 cells instead of 2: mend it, or .*skip_broken = true"):
+    with pytest.raises(LaminaError, match=r"line 3: the header has 2 cells, but this row 1: mend it, or .*skip_broken = true"):
         read_texts([source(tmp_path / "a.csv", content, columns=("t",))])
     with pytest.warns(LaminaWarning, match=r"2 broken rows left out, the first at line 3"):
         assert read_texts([source(tmp_path / "a.csv", content, columns=("t",), skip_broken=True, skip_every=2)]) == ["d"]
@@ -79,8 +79,8 @@ def test_pairs_have_labels(tmp_path: Path) -> None:
         ("a.csv", "t,u\n", {"columns": ("t",)}, "has no rows"),
         ("a.csv", "t,u\na,b\n", {"columns": ("v",)}, "has no column 'v': there are t, u"),
         ("a.tsv", "t\tu\na\tb\n", {}, "which columns hold texts?"),
-        ("a.jsonl", "{", {"columns": ("t",)}, "line 1: not valid JSON"),
-        ("a.jsonl", "[]", {"columns": ("t",)}, "line 1: an object with the columns is expected"),
+        ("a.jsonl", "{", {"columns": ("t",)}, "not JSONL: expected one JSON object a line"),
+        ("a.jsonl", "[]", {"columns": ("t",)}, "not JSONL: expected one JSON object a line"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, name: str, content: str, options: dict[str, Any], line: str) -> None:

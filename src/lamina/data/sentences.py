@@ -1,33 +1,20 @@
-"""Reads labelled sentences and pairs of them from tables: CSV, TSV and JSONL, plain, .gz or .xz.
-
-What separates the cells is read off the header line: many files named .csv hold tabs. Quotes are taken for CSV's where cells
-are separated by commas or semicolons. Between tabs they are so only where the file shows that it was written that way (quoted
-cells with doubled quotes in them, or no quote out of place); else a quote is a letter like any other.
-"""
+"""Labelled sentences and pairs of them, from tables (`lamina.data.tables`)."""
 
 from __future__ import annotations
 
-import csv
-import json
-import re
-import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
+from lamina.data.tables import Broken, Row, plain, read_table, text_in
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import read_text
-
-FORMATS: Final = (".jsonl", ".csv", ".tsv")
-PACKINGS: Final = ("", ".gz", ".xz")
-ENDINGS: Final = tuple(kind + packing for kind in FORMATS for packing in PACKINGS)
 
 USUAL: Final = {
     "first": ("sentence1", "question1", "text1", "first", "premise", "sentence", "text", "review", "question"),
@@ -37,8 +24,6 @@ USUAL: Final = {
 }
 RARE: Final = 100  # where one label in so many, or fewer, is no number, it is a slip and no class
 SHOWN: Final = 5  # line numbers that a warning gives
-
-_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
 
 class ColumnOptions(BaseModel):
@@ -66,14 +51,14 @@ def read_sentences(
 
     A broken row is an error; with `skip_broken` all of them are passed over with one warning.
     """
-    rows = _rows(path, read_text(path))
+    rows = read_table(path)
     chosen = _choose(columns or ColumnOptions(), rows.header, path, labelled=labelled)
     whole: dict[int, Sentence] = {}
     broken: dict[int, str] = {}
     for line, row in rows.rows:
         try:
             whole[line] = _sentence(row, chosen, len(whole) + len(broken) + 1, labelled=labelled)
-        except _Broken as fault:
+        except Broken as fault:
             broken[line] = str(fault)
     for line in _odd_labels(whole) if labelled and not known_labels else ():
         broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
@@ -87,7 +72,7 @@ def read_sentences(
 def holds_sentences(path: Path) -> bool:
     """Whether a file seems to be of labelled sentences, by its ending and its header."""
     try:
-        _choose(ColumnOptions(), _rows(path, read_text(path)).header, path, labelled=True)
+        _choose(ColumnOptions(), read_table(path).header, path, labelled=True)
     except LaminaError:
         return False
     return True
@@ -136,160 +121,18 @@ def _has(header: Sequence[str], name: str = "") -> str:
     return f"it has {', '.join(filter(None, header)) or 'none'}{hint}"
 
 
-# Rows
-
-
-class _Broken(Exception):  # noqa: N818  (it never leaves this module)
-    """What is wrong with a row."""
-
-
-Row = Mapping[str, Any] | _Broken
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A header, and the rows with the lines on which they start."""
-
-    header: Sequence[str]
-    rows: Iterable[tuple[int, Row]]
-
-
-def kind_of(path: Path) -> str:
-    """``.jsonl``, ``.csv`` or ``.tsv``: what the ending says, whatever the packing."""
-    name = path.name.lower()
-    for kind in FORMATS:
-        if name.endswith(tuple(kind + packing for packing in PACKINGS)):
-            return kind
-    if name.endswith(tuple(".json" + packing for packing in PACKINGS)):
-        raise LaminaError(
-            f"{path}: is JSON, the format of questions to contexts, which the span heads read: "
-            "heads of sentences read .csv, .tsv and .jsonl"
-        )
-    raise LaminaError(f"{path}: unknown ending: expected .csv, .tsv or .jsonl, alone or with .gz or .xz after it")
-
-
-def _rows(path: Path, text: str) -> _Table:
-    if kind_of(path) == ".jsonl":
-        return _jsonl(path, text)
-    if text.lstrip().startswith(("{", "[")):
-        raise LaminaError(f"{path}: not a table: it starts like JSON: name it .jsonl if each line is an object")
-    line = text.split("\n", 1)[0].rstrip("\r")
-    delimiter = "\t" if "\t" in line else max(",;", key=line.count)
-    if delimiter == "\t" and not _writes_quotes(text):
-        split = ((number, content.rstrip("\r").split("\t")) for number, content in enumerate(text.split("\n"), 1))
-        cells: Iterator[tuple[int, list[str] | _Broken]] = ((number, row) for number, row in split if any(row))
-    else:
-        cells = iter(_quoted_cells(text, delimiter))
-    _, header = next(cells, (1, [""]))
-    if isinstance(header, _Broken) or not any(name.strip() for name in header):
-        raise LaminaError(f"{path}: line 1: no header: the first line names the columns")
-    names = [name.strip() for name in header]
-    return _Table(names, ((number, _named(names, row)) for number, row in cells))
-
-
-def _named(header: Sequence[str], cells: list[str] | _Broken) -> Row:
-    if isinstance(cells, _Broken):
-        return cells
-    if len(cells) != len(header):
-        return _Broken(f"the header has {len(header)} cells, but this row {len(cells)}")
-    return dict(zip(header, cells, strict=True))
-
-
-def _writes_quotes(text: str) -> bool:
-    """Whether quotes between tabs are CSV's: no cell breaks CSV's rules, or fewer do than double the quotes in them."""
-    opened = [
-        cell for line in text.split("\n") if '"' in line for cell in line.rstrip("\r").split("\t") if cell.startswith('"')
-    ]
-    kept = [cell for cell in opened if _QUOTED.fullmatch(cell)]
-    doubled = sum('""' in cell[1:-1] for cell in kept)
-    return len(kept) == len(opened) or doubled > len(opened) - len(kept) or _is_strict_csv(text)
-
-
-def _is_strict_csv(text: str) -> bool:
-    """Whether the whole text is CSV between tabs, each row as wide as the first; cells may hold tabs and ends of lines."""
-    widths = {None if isinstance(row, _Broken) else len(row) for _, row in _quoted_cells(text, "\t")}
-    return len(widths) == 1 and None not in widths
-
-
-def _quoted_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | _Broken]]:
-    """The rows of CSV, each with the line on which it starts.
-
-    A row with a quote out of place is broken, and reading goes on with the next line; so it does where a row of several
-    lines has not as many cells as the header: there a quote was never closed. The limit on a cell's size is the
-    process's, so it is put back.
-    """
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    rows: list[tuple[int, list[str] | _Broken]] = []
-    first, width = 0, 0
-    limit = csv.field_size_limit(sys.maxsize)
-    try:
-        while first < len(lines):
-            base, reader = first, csv.reader(lines[first:], delimiter=delimiter, strict=True)
-            try:
-                for cells in reader:
-                    end, width = base + reader.line_num, width or len(cells)
-                    if end > first + 1 and len(cells) != width:
-                        raise csv.Error("a quote is opened and never closed")
-                    if any(cells):
-                        rows.append((first + 1, cells))
-                    first = end
-            except csv.Error as error:
-                rows.append((first + 1, _Broken(f"not CSV: {error}")))
-                first += 1
-    finally:
-        csv.field_size_limit(limit)
-    return rows
-
-
-def _jsonl(path: Path, text: str) -> _Table:
-    rows: list[tuple[int, Row]] = []
-    header: dict[str, None] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            rows.append((number, row if isinstance(row, dict) else _Broken("not a JSON object")))
-            header.update(dict.fromkeys(row if isinstance(row, dict) else ()))
-    if not header:
-        raise LaminaError(f"{path}: not JSONL: expected one JSON object a line")
-    return _Table(list(header), rows)
-
-
 # Sentences
 
 
 def _sentence(row: Row, columns: _Columns, number: int, *, labelled: bool) -> Sentence:
-    if isinstance(row, _Broken):
+    if isinstance(row, Broken):
         raise row
-    second = None if columns.second is None else _text(row, columns.second)
-    label = None if columns.label is None else _plain(row.get(columns.label))
+    second = None if columns.second is None else text_in(row, columns.second)
+    label = None if columns.label is None else plain(row.get(columns.label))
     if labelled and not label:
-        raise _Broken(f"{columns.label} is empty")
-    own_id = _plain(row.get(columns.id)) if columns.id is not None else ""
-    return Sentence(own_id or str(number), _text(row, columns.first), second, label or None)
-
-
-def _text(row: Mapping[str, Any], column: str) -> str:
-    value = row.get(column, "")
-    if not isinstance(value, str):
-        raise _Broken(f"{column} is {json.dumps(value)[:40]}, not a text")
-    text = value.strip()
-    if not text:
-        raise _Broken(f"{column} is empty")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise _Broken(f"{column} holds half a character (a lone surrogate)") from None
-    return text
-
-
-def _plain(value: object) -> str:
-    """A label or an id as text: JSON's numbers and truth values as JSON writes them."""
-    if value is None:
-        return ""
-    return value.strip() if isinstance(value, str) else json.dumps(value)
+        raise Broken(f"{columns.label} is empty")
+    own_id = plain(row.get(columns.id)) if columns.id is not None else ""
+    return Sentence(own_id or str(number), text_in(row, columns.first), second, label or None)
 
 
 def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:

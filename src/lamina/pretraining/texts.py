@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.sources import Bundled, load_examples, locate
+from lamina.data.tables import Broken, plain, read_table, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import read_text
 
@@ -32,7 +30,6 @@ class TableOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str  # a path, or a name in $LAMINA_DATA
-    quoted: bool | None = None  # whether quotation marks enclose cells; None: in a .csv they do, in a .tsv not
     skip_every: int | None = Field(default=None, ge=2)  # leave out rows 0, n, 2n, …: where these are a dev set
     skip_broken: bool = False  # leave out broken rows, with a warning
 
@@ -57,7 +54,6 @@ class PairSource(TableOptions):
 
 
 Pair = tuple[str, str, bool]  # and whether the second follows the first
-Line = tuple[int, dict[str, str], str]  # its number, its cells by column, and what is wrong with it if anything is
 
 
 def read_texts(sources: Iterable[TextSource]) -> list[str]:
@@ -75,7 +71,7 @@ def read_pairs(source: PairSource) -> list[Pair]:
     """The pairs of a table, with their labels."""
     first, second = source.columns
     found = []
-    for place, row in _rows(source, [first, second, source.label]):
+    for place, row in _rows(source, [first, second, source.label], source.label):
         try:
             follows = {"true": 1.0, "false": 0.0}.get(row[source.label].lower())
             follows = float(row[source.label]) if follows is None else follows
@@ -120,66 +116,35 @@ def _texts_of(source: TextSource) -> Iterator[str]:
     yield from (text for example in examples if (text := example.context.strip()))
 
 
-def _rows(source: TableOptions, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
     """The good rows of a table, each with its place. A row is broken when its cells do not fit the header or one is empty."""
     place = locate(source.source)
     if isinstance(place, Bundled):
         raise LaminaError(f"{source.source}: has no columns: leave them out to read its contexts")
-    lines = _json_rows(place) if _ending(place) == ".jsonl" else _table_rows(place, source.quoted)
+    table = read_table(place)
+    if missing := [column for column in wanted if column not in table.header]:
+        raise LaminaError(f"{place}: has no column {missing[0]!r}: there are {', '.join(filter(None, table.header))}")
     broken: list[str] = []
     position = 0
-    for line, cells, complaint in lines:
-        if problem := complaint or _problem(cells, wanted, place):
-            broken.append(f"line {line}: {problem}")
+    for line, row in table.rows:
+        try:
+            if isinstance(row, Broken):
+                raise row
+            cells = {name: plain(row.get(name)) if name == label else text_in(row, name) for name in wanted}
+            if empty := [name for name in table.header if name and row.get(name) in ("", None)]:
+                raise Broken(f"{empty[0]} is empty")
+        except Broken as fault:
+            broken.append(f"line {line}: {fault}")
             if not source.skip_broken:
-                raise LaminaError(f"{place}: {broken[0]}: mend it, or leave broken rows out with skip_broken = true")
+                raise LaminaError(f"{place}: {broken[0]}: mend it, or leave broken rows out with skip_broken = true") from None
             continue
         if source.skip_every is None or position % source.skip_every:
-            yield f"{place}: line {line}", {column: cells[column] for column in wanted}
+            yield f"{place}: line {line}", cells
         position += 1
     if broken:
         warnings.warn(f"{place}: {len(broken)} broken rows left out, the first at {broken[0]}", LaminaWarning, stacklevel=2)
     if not position:
         raise LaminaError(f"{place}: has no rows")
-
-
-def _problem(cells: Mapping[str, str], wanted: Sequence[str], place: Path) -> str:
-    """What is wrong with a row; a column that the whole file lacks is another mistake."""
-    if missing := [column for column in wanted if column not in cells]:
-        raise LaminaError(f"{place}: has no column {missing[0]!r}: there are {', '.join(filter(None, cells))}")
-    empty = [column for column, cell in cells.items() if column and not cell]
-    return f"{empty[0]} is empty" if empty else ""
-
-
-def _table_rows(place: Path, quoted: bool | None) -> Iterator[Line]:
-    """The lines of a CSV or TSV file."""
-    text = read_text(place)
-    quoted = _ending(place) != ".tsv" if quoted is None else quoted
-    separator = "\t" if "\t" in text.partition("\n")[0] else ","
-    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, quoting=quoting)
-    try:
-        header = [name.strip() for name in next(rows)]
-        for cells in rows:
-            if cells and len(cells) != len(header):
-                yield rows.line_num, {}, f"{len(cells)} cells instead of {len(header)}"
-            elif cells:
-                yield rows.line_num, {name: cell.strip() for name, cell in zip(header, cells, strict=True)}, ""
-    except csv.Error as error:
-        raise LaminaError(f"{place}: line {rows.line_num}: {error}") from None
-
-
-def _json_rows(place: Path) -> Iterator[Line]:
-    """The lines of a JSONL file."""
-    for number, line in enumerate(read_text(place).splitlines(), 1):
-        if line.strip():
-            try:
-                values = json.loads(line)
-            except ValueError as error:
-                raise LaminaError(f"{place}: line {number}: not valid JSON ({error})") from None
-            if not isinstance(values, dict):
-                raise LaminaError(f"{place}: line {number}: an object with the columns is expected")
-            yield number, {str(name): "" if value is None else str(value).strip() for name, value in values.items()}, ""
 
 
 def _ending(path: Path) -> str:
