@@ -75,7 +75,7 @@ class Ours:
             save=lambda _: None,
             progress=Silent(),
         )
-        trained = np.concatenate([rows for _, turn in plan[: state.step] for _, rows in turn])
+        trained = np.concatenate([draw.items for _, turn in plan[: state.step] for draw in turn])
         self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / (stopped - began))
         self.computing.append(1 - state.costs.read_seconds / state.costs.train_seconds)
         return state.costs.tokens / (stopped - began)

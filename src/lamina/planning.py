@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 
 from lamina.data.batches import pack
-from lamina.data.windows import LOST, Longs
 from lamina.errors import LaminaError
 from lamina.material import AnyPart
 from lamina.model import Model
@@ -34,53 +33,48 @@ def make_plan(
 ) -> Plan:
     """The items of every step. A time budget, less the seconds `spent` of it, becomes a number of steps by a short probe,
     unless it is known already."""
-    usable = usable_items(parts)
+    _check_usable(parts)
     epochs = options.epochs
     if options.minutes is not None and known_steps:
         epochs = float(known_steps)
     elif options.minutes is not None:
         epochs = _epochs_in(60 * options.minutes - spent, options, parts, model, losses, holdout)
-    return list(itertools.islice(_steps(options, parts, usable, epochs), known_steps))
+    return list(itertools.islice(_steps(options, parts, epochs), known_steps))
 
 
-def usable_items(parts: Parts) -> dict[str, Longs]:
-    """The items of each task that can be trained on: not those whose answer no token covers."""
-    usable = {name: np.flatnonzero(part.windows.gold[:: part.windows.sides, 0] != LOST) for name, part in parts.items()}
-    for name, items in usable.items():
-        if not len(items):
+def _check_usable(parts: Parts) -> None:
+    for name, part in parts.items():
+        if not len(part.usable()):
             which = "" if name == "main" else f"tasks.{name}: "
             raise LaminaError(f"{which}nothing to train on: no question with an answer that the tokenizer can see")
-    return usable
 
 
-def _steps(options: TrainOptions, parts: Parts, usable: Mapping[str, Longs], epochs: float) -> Iterator[tuple[int, Turn]]:
-    lengths = {name: part.windows.item_lengths[usable[name]] for name, part in parts.items()}
+def _steps(options: TrainOptions, parts: Parts, epochs: float) -> Iterator[tuple[int, Turn]]:
     steps = plan_steps(
         options.seed,
         epochs,
-        lengths,
+        {name: part.usable_lengths for name, part in parts.items()},
         tokens=options.batch_tokens,
         windows=options.batch_windows,
         sampling=options.sampling,
     )
     for epoch, turn in steps:
-        yield epoch, tuple((name, usable[name][items]) for name, items in turn)
+        yield epoch, tuple(draw._replace(items=parts[draw.task].usable(draw.lap)[draw.items]) for draw in turn)
 
 
 def items_of_an_epoch(options: TrainOptions, parts: Parts) -> int:
     """How many items an epoch has; of one task, all of them, usable or not."""
     if len(parts) == 1:
         return sum(part.windows.items for part in parts.values())
-    return sum(len(items) for _, turn in _steps(options, parts, usable_items(parts), 1.0) for _, items in turn)
+    return sum(len(draw.items) for _, turn in _steps(options, parts, 1.0) for draw in turn)
 
 
 def checkpoint_names(options: TrainOptions, parts: Parts, steps: int) -> dict[int, str]:
     """After which steps a checkpoint is kept, and its name: the epochs, after which a shorter training would have ended."""
     names: dict[int, str] = {}
-    usable = usable_items(parts)
     for number in itertools.count(1) if options.checkpoints is not None else ():
         epochs = round(number * cast(float, options.checkpoints), 6)
-        step = sum(1 for _ in _steps(options, parts, usable, epochs))
+        step = sum(1 for _ in _steps(options, parts, epochs))
         if step > steps:
             break
         names[step] = f"{epochs:g}"
@@ -94,10 +88,11 @@ def epoch_ends(plan: Plan) -> dict[int, int]:
 
 def make_step(parts: Parts, turn: Turn, memory_tokens: int) -> Step:
     """The micro-batches of a step."""
+    drawn = [(task, parts[task].at(lap), items) for task, lap, items in turn]
     return tuple(
-        (name, parts[name].batch(items[run]))
-        for name, items in turn
-        for run in pack(parts[name].windows.item_lengths[items], memory_tokens)
+        (task, part.batch(items[run]))
+        for task, part, items in drawn
+        for run in pack(part.windows.item_lengths[items], memory_tokens)
     )
 
 
@@ -107,9 +102,10 @@ def _epochs_in(
     """How many epochs fit into so many seconds, by timing a few steps of each task that leave no trace."""
     before = copy_weights(model)  # a batch norm's statistics move in a forward pass
     tokens = dict.fromkeys(parts, 0)  # of an epoch
-    for _, turn in _steps(options, parts, usable_items(parts), 1.0):
-        for name, items in turn:
-            tokens[name] += int(parts[name].windows.lengths[parts[name].windows.windows_of(items)].sum())
+    for _, turn in _steps(options, parts, 1.0):
+        for task, lap, items in turn:
+            windows = parts[task].at(lap).windows
+            tokens[task] += int(windows.lengths[windows.windows_of(items)].sum())
     needed = 0.0
     for name, part in parts.items():
         pace = _seconds_per_token(options, name, part, model, losses[name])

@@ -9,8 +9,10 @@ LENGTHS = np.random.default_rng(0).integers(20, 385, 3000)
 
 
 def steps(seed: int, epochs: float, **options: int) -> list[tuple[int, list[int]]]:
-    plan = plan_steps(seed, epochs, {"main": LENGTHS}, tokens=options.get("tokens", 3072), windows=options.get("windows"))
-    return [(epoch, rows.tolist()) for epoch, ((_, rows),) in plan]
+    plan = plan_steps(
+        seed, epochs, {"main": lambda _: LENGTHS}, tokens=options.get("tokens", 3072), windows=options.get("windows")
+    )
+    return [(epoch, draw.items.tolist()) for epoch, (draw,) in plan]
 
 
 @pytest.mark.parametrize("options", [{"tokens": 3072}, {"tokens": 400}, {"tokens": 3072, "windows": 16}])
@@ -66,11 +68,11 @@ def test_steps_come_shuffled_not_by_length() -> None:
 
 @pytest.mark.parametrize(("every", "count"), [(0.25, 12), (1.0, 3), (5.0, 1)])
 def test_evaluation_points(every: float, count: int) -> None:
-    plan = list(plan_steps(0, 3, {"main": LENGTHS}, tokens=3072))
+    plan = list(plan_steps(0, 3, {"main": lambda _: LENGTHS}, tokens=3072))
     points = sorted(evaluation_points(plan, len(LENGTHS), every))
     assert len(points) == count
     assert points[-1] == len(plan)
-    seen = np.cumsum([len(rows) for _, ((_, rows),) in plan])
+    seen = np.cumsum([len(draw.items) for _, (draw,) in plan])
     for number, point in enumerate(points[:-1], 1):
         mark = number * every * len(LENGTHS)
         assert seen[point - 1] >= mark - 1e-6
@@ -78,14 +80,14 @@ def test_evaluation_points(every: float, count: int) -> None:
 
 
 def test_evaluation_points_within_a_part_of_an_epoch() -> None:
-    plan = list(plan_steps(0, 0.3, {"main": LENGTHS}, tokens=3072))
+    plan = list(plan_steps(0, 0.3, {"main": lambda _: LENGTHS}, tokens=3072))
     points = sorted(evaluation_points(plan, len(LENGTHS), 0.25))
     assert len(points) == 2
     assert points[-1] == len(plan)
 
 
 def test_with_marks_in_every_step_each_step_is_evaluated_once() -> None:
-    plan = list(plan_steps(0, 1, {"main": LENGTHS}, tokens=3072))
+    plan = list(plan_steps(0, 1, {"main": lambda _: LENGTHS}, tokens=3072))
     assert evaluation_points(plan, len(LENGTHS), 0.0005) == set(range(1, len(plan) + 1))
 
 
@@ -96,8 +98,9 @@ SAMPLINGS = ("round_robin", "proportional", "annealed", "square_root", "combined
 
 
 def turns(sampling: Sampling, epochs: float = 2, seed: int = 0) -> list[tuple[int, list[tuple[str, list[int]]]]]:
-    plan = plan_steps(seed, epochs, TASKS, tokens=3072, sampling=sampling)
-    return [(epoch, [(name, rows.tolist()) for name, rows in turn]) for epoch, turn in plan]
+    lengths = {name: lambda _, of_task=of_task: of_task for name, of_task in TASKS.items()}
+    plan = plan_steps(seed, epochs, lengths, tokens=3072, sampling=sampling)
+    return [(epoch, [(draw.task, draw.items.tolist()) for draw in turn]) for epoch, turn in plan]
 
 
 def shares(sampling: Sampling, epochs: float = 2) -> list[dict[str, float]]:

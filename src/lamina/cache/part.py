@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from multiprocessing import get_context
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from lamina.cache.store import Longs, Store
 from lamina.data.batches import Batch, make_batch
-from lamina.data.windows import Windows
+from lamina.data.windows import LOST, Windows
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -23,6 +27,71 @@ class Part(Generic[T_co]):
 
     def batch(self, items: Sequence[int] | Longs) -> Batch:
         return stored_batch(self.windows, self.windows.windows_of(items), self.store)
+
+    def at(self, lap: int) -> Part[T_co]:
+        """The part as it is in a pass over it; texts may be written anew for each (`Rewritten`)."""
+        return self
+
+    def usable(self, lap: int = 0) -> Longs:
+        """The items that can be trained on: not those whose answer no token covers."""
+        return np.flatnonzero(self.windows.gold[:: self.windows.sides, 0] != LOST)
+
+    def usable_lengths(self, lap: int = 0) -> Longs:
+        return self.windows.item_lengths[self.usable(lap)]
+
+
+@dataclass(frozen=True)
+class Rewritten(Part[T_co]):
+    """A part to train on whose texts are written anew for each pass; as a part it is that of the first."""
+
+    writer: Writer | None = None
+
+    def at(self, lap: int) -> Part[T_co]:
+        return self._writer.part(lap)
+
+    def usable(self, lap: int = 0) -> Longs:
+        return self._writer.sizes(lap)[0]
+
+    def usable_lengths(self, lap: int = 0) -> Longs:
+        return self._writer.sizes(lap)[1]
+
+    @property
+    def _writer(self) -> Writer:
+        assert self.writer is not None
+        return self.writer
+
+
+class Writer:
+    """Makes the part of each pass: the first and any that is asked for out of turn here, the others ahead of their time in a
+    process of their own, so that training does not wait for them. `make` must be a function that can be pickled."""
+
+    def __init__(self, make: Callable[[int], Part[Any]]) -> None:
+        self._make = make
+        self._sizes: dict[int, tuple[Longs, Longs]] = {}
+        self._lap, self._part = 0, make(0)
+        self._note(0, self._part)
+        self._pool: ProcessPoolExecutor | None = None
+        self._ahead: tuple[int, Future[Part[Any]]] | None = None
+
+    def part(self, lap: int) -> Part[Any]:
+        if lap != self._lap:
+            waiting = self._ahead[1] if self._ahead is not None and self._ahead[0] == lap else None
+            self._lap, self._part = lap, self._make(lap) if waiting is None else waiting.result()
+            self._ahead = None
+        if lap + 1 in self._sizes and self._ahead is None:  # the plan goes on there
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            self._ahead = lap + 1, self._pool.submit(self._make, lap + 1)
+        return self._part
+
+    def sizes(self, lap: int) -> tuple[Longs, Longs]:
+        """The usable items of a pass, and their lengths: what a plan needs."""
+        if lap not in self._sizes:
+            self._note(lap, self._make(lap))
+        return self._sizes[lap]
+
+    def _note(self, lap: int, part: Part[Any]) -> None:
+        self._sizes[lap] = part.usable(), part.usable_lengths()
 
 
 def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:

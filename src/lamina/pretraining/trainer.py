@@ -223,9 +223,9 @@ def fit(
     with interruptible() as interrupted:
         while state.step < len(plan) and not state.stopped:
             began = time.monotonic()
-            epoch, ((_, rows),) = plan[state.step]
+            epoch, (draw,) = plan[state.step]
             head_only = state.step < alone
-            batches = make_step(recipe, material, rows, epoch)
+            batches = make_step(recipe, material, draw.items, epoch)
             state.costs.read_seconds += time.monotonic() - began
             masked = max(FEW_LABELS, sum(len(batch.targets) for batch in batches))
             labelled = max(FEW_LABELS, sum(int((batch.following != ALONE).sum()) for batch in batches))
@@ -285,7 +285,7 @@ def learning_rates(options: PretrainOptions, plan: Plan, alone: int) -> list[flo
 
 def make_plan(recipe: PretrainRecipe, rows: Rows) -> Plan:
     options = recipe.train
-    return list(plan_steps(options.seed, options.epochs, {"texts": rows.lengths}, tokens=options.batch_tokens))
+    return list(plan_steps(options.seed, options.epochs, {"texts": lambda _: rows.lengths}, tokens=options.batch_tokens))
 
 
 def make_step(recipe: PretrainRecipe, material: Material, rows: Longs, epoch: int) -> list[Batch]:

@@ -4,8 +4,8 @@ unless its sampling is annealed, which looks ahead to its end."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,18 @@ import numpy.typing as npt
 from lamina.data.batches import pack
 
 Longs = npt.NDArray[np.int64]
-Turn = tuple[tuple[str, Longs], ...]  # the tasks of a step, each with its items: windows, or pairs of them
+
+
+class Draw(NamedTuple):
+    """What a step has of a task. `items` are numbers of windows, or of pairs of them, in the task's pass `lap` over its own;
+    where texts are written anew for each pass, these differ."""
+
+    task: str
+    lap: int
+    items: Longs
+
+
+Turn = tuple[Draw, ...]  # of every task in a step
 Plan = Sequence[tuple[int, Turn]]  # the epoch and the tasks of every step
 Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "combined"]
 
@@ -41,7 +52,7 @@ def plan_epoch(seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: i
 def plan_steps(
     seed: int,
     epochs: float,
-    lengths: Mapping[str, Longs],  # of each task's items
+    lengths: Mapping[str, Callable[[int], Longs]],  # of each task's items in a lap
     *,
     tokens: int,
     windows: int | None = None,
@@ -61,26 +72,30 @@ def plan_steps(
     """
     names = list(lengths)
     streams = [_endless(seed, number, lengths[name], tokens, windows) for number, name in enumerate(names)]
-    sizes = [len(plan_epoch(seed, 0, lengths[n], tokens=tokens, windows=windows, task=i)) for i, n in enumerate(names)]
+    sizes = [len(plan_epoch(seed, 0, lengths[n](0), tokens=tokens, windows=windows, task=i)) for i, n in enumerate(names)]
     for epoch in range(int(np.ceil(epochs))):
         if len(names) == 1 or sampling == "proportional":
             turns: list[Turn] = [
-                ((name, rows),)
+                (Draw(name, epoch, items),)
                 for number, name in enumerate(names)
-                for rows in plan_epoch(seed, epoch, lengths[name], tokens=tokens, windows=windows, task=number)
+                for items in plan_epoch(seed, epoch, lengths[name](epoch), tokens=tokens, windows=windows, task=number)
             ]
             if len(names) > 1:
                 turns = [turns[i] for i in np.random.default_rng([seed, epoch, *TURNS]).permutation(len(turns))]
         else:
             shares = _tasks_of_steps(sampling, sizes, epoch, epochs, seed)
-            turns = [tuple((names[task], next(streams[task])) for task in step) for step in shares]
+            turns = [tuple(Draw(names[task], *next(streams[task])) for task in step) for step in shares]
         count = round(min(1.0, epochs - epoch) * len(turns))
         yield from ((epoch, turn) for turn in turns[: max(1, count)])
 
 
-def _endless(seed: int, task: int, lengths: Longs, tokens: int, windows: int | None) -> Iterator[Longs]:
-    for epoch in itertools.count():
-        yield from plan_epoch(seed, epoch, lengths, tokens=tokens, windows=windows, task=task)
+def _endless(
+    seed: int, task: int, lengths: Callable[[int], Longs], tokens: int, windows: int | None
+) -> Iterator[tuple[int, Longs]]:
+    """(lap, items) of a task's steps, one pass over its items after the other."""
+    for lap in itertools.count():
+        for items in plan_epoch(seed, lap, lengths(lap), tokens=tokens, windows=windows, task=task):
+            yield lap, items
 
 
 def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs: float, seed: int) -> list[tuple[int, ...]]:
@@ -111,10 +126,10 @@ def parts(weights: npt.NDArray[np.float64], total: int) -> Longs:
 def evaluation_points(plan: Plan, items: int, every: float) -> set[int]:
     """After how many steps to evaluate: about every `every` epochs of `items` items, and at the end.
 
-    >>> steps = [(0, (("main", np.arange(10)),))] * 10
+    >>> steps = [(0, (Draw("main", 0, np.arange(10)),))] * 10
     >>> sorted(evaluation_points(steps, items=100, every=0.25))
     [3, 5, 8, 10]
     """
-    seen = np.cumsum([sum(len(rows) for _, rows in turn) for _, turn in plan])
+    seen = np.cumsum([sum(len(draw.items) for draw in turn) for _, turn in plan])
     marks = np.arange(1, int(seen[-1] / (every * items)) + 1) * every * items
     return {int(point) + 1 for point in np.searchsorted(seen, marks)} - {len(plan) + 1} | {len(plan)}
