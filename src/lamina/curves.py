@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 
+from lamina.cache.part import Part
+from lamina.data.splits import sample
 from lamina.errors import LaminaError
 from lamina.files import read_text
+from lamina.judging import Judges
+from lamina.material import AnyPart, Material, cut
+from lamina.model import Model
 from lamina.plots import line_plot
 from lamina.progress import Progress
+from lamina.recipe import Recipe
 from lamina.run import Run
+from lamina.training.recording import Recorder
 
 Series = Mapping[str, Sequence[tuple[float, float]]]  # what is drawn: (epoch, score) of each line
+
+ITEMS = 1000  # of each task's training part
+
+
+class Curves:
+    """Scores some of what each task trains on, and the dev sets where every task has one. Nothing is chosen by it."""
+
+    def __init__(self, recipe: Recipe, material: Material, judges: Judges) -> None:
+        seen: dict[str, AnyPart] = {}
+        for name, task in recipe.tasks.items():
+            some = sample(material.training[name].examples, ITEMS, recipe.train.seed)
+            seen[name] = Part(some, cut(recipe, task, some, material.tokenizer))
+        self._parts: dict[str, Mapping[str, AnyPart]] = {"train": seen}
+        if all(part.examples for part in material.dev.values()):
+            self._parts["dev"] = material.dev
+        self._holdout, self._judges = material.holdout, judges
+
+    def record(self, model: Model, recorder: Recorder, epoch: int) -> None:
+        """At thresholds that are settled on the held-out part, as they will be at the end."""
+        began = time.monotonic()
+        model.eval()
+        settled = self._judges.settle(model, self._holdout)
+        curve = {which: self._judges.evaluate(model, parts, settled).metrics for which, parts in self._parts.items()}
+        state = recorder.state
+        state.costs.evaluate_seconds += time.monotonic() - began
+        recorder.record({"step": state.step, "epochs": epoch, "curve": curve})
 
 
 def read_curves(run: Run) -> Series:
@@ -21,7 +55,7 @@ def read_curves(run: Run) -> Series:
         entry = json.loads(line)
         for part, metrics in entry.get("curve", {}).items():
             for metric, value in metrics.items():
-                if metric not in ("threshold", "mean"):
+                if metric != "mean":
                     series.setdefault(f"{part} {metric}", []).append((entry["epochs"], value))
     return series
 

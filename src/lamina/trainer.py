@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import resource
@@ -10,7 +9,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,13 @@ import torch
 from safetensors.torch import save_file
 
 from lamina.assemble import build_losses, build_model, build_on_meta, make_optimizer
-from lamina.cache.part import Part
-from lamina.curves import draw_curves
-from lamina.data.splits import sample
+from lamina.curves import Curves, draw_curves
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import make_folder, read_json, replacing, write_json
 from lamina.inspection import count_parameters
 from lamina.judging import Judges
-from lamina.material import AnyPart, Material, cut, prepare, resolved
+from lamina.material import Material, prepare, resolved
 from lamina.model import Model
 from lamina.objectives import Remembers
 from lamina.planning import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
@@ -35,14 +32,13 @@ from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import FORMAT, Run, versions
 from lamina.storing import store_parts
-from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint, trained_weights
+from lamina.training.checkpoint import State, trained_weights
 from lamina.training.loop import fit
 from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import evaluation_points
+from lamina.training.recording import Recorder
 
 Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out part) -> stop now?
-
-CURVES = 1000  # items of each task's training part that the curves are of
 
 
 def train(
@@ -94,37 +90,27 @@ def _fit(
     begun = read_json(run.info) if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)
-    state = load_checkpoint(run.checkpoint, model, optimizer, memories) if run.checkpoint.exists() else State()
+    recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
     began = time.monotonic()
     material = _with_stores(recipe, model, material, progress)
     stored_in = time.monotonic() - began
-    state.costs.store_seconds += stored_in
+    recorder.state.costs.store_seconds += stored_in
     training, holdout = material.training, material.holdout
     judges = Judges(recipe, material.tokenizer)
     known = begun["steps"] if begun else None
     plan = make_plan(options, training, model, build_losses(recipe), holdout, known, spent=stored_in)
-    write_json(run.info, info | {"steps": len(plan)})
+    info |= {"steps": len(plan)}
+    write_json(run.info, info)
     points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)
-    with run.metrics.open("ab") as metrics:
-        metrics.truncate(state.metrics_bytes)
-
-        def record(entry: dict[str, object]) -> None:
-            metrics.write((json.dumps(entry) + "\n").encode())
-
-        def save(state: State) -> None:
-            metrics.flush()
-            os.fsync(metrics.fileno())  # a checkpoint must not know of lines that a power cut takes away
-            state.metrics_bytes = metrics.tell()
-            save_checkpoint(run.checkpoint, model, optimizer, state, memories)
-
-        def keep(name: str) -> None:
-            write_run(Run(run.path / "checkpoints" / name), recipe, material, model, info | {"steps": len(plan)})
-
-        curve_parts = _curve_parts(recipe, material) if options.curves else {}
-        after = {step: [partial(keep, name)] for step, name in checkpoint_names(options, training, len(plan)).items()}
-        for step, epoch in epoch_ends(plan).items() if options.curves else ():
-            curve = partial(_record_curves, judges, model, holdout, curve_parts, record, state, epoch)
-            after.setdefault(step, []).append(curve)
+    after: dict[int, list[Callable[[], None]]] = {}
+    for step, name in checkpoint_names(options, training, len(plan)).items():
+        kept = Run(run.path / "checkpoints" / name)
+        after[step] = [partial(write_run, kept, recipe, material, model, info)]
+    if options.curves:
+        curves = Curves(recipe, material, judges)
+        for step, epoch in epoch_ends(plan).items():
+            after.setdefault(step, []).append(partial(curves.record, model, recorder, epoch))
+    with recorder:
         state = fit(
             model,
             losses,
@@ -134,19 +120,14 @@ def _fit(
             optimizer=optimizer,
             options=options,
             precision=choose_precision(options.precision, device),
-            state=state,
-            record=record,
-            save=save,
-            after={step: partial(_all, things) for step, things in after.items()},
+            state=recorder.state,
+            record=recorder.record,
+            save=recorder.save,
+            after=after,
             watch=watch,
             progress=progress,
         )
     return model, state, material
-
-
-def _all(things: Sequence[Callable[[], None]]) -> None:
-    for thing in things:
-        thing()
 
 
 def _with_stores(recipe: Recipe, model: Model, material: Material, progress: Progress) -> Material:
@@ -157,33 +138,6 @@ def _with_stores(recipe: Recipe, model: Model, material: Material, progress: Pro
     return material.with_stores(
         dict(zip(tasks, stored[: len(tasks)], strict=True)), dict(zip(tasks, stored[len(tasks) :], strict=True))
     )
-
-
-def _curve_parts(recipe: Recipe, material: Material) -> dict[str, dict[str, AnyPart]]:
-    """Some of what each task trains on, and the dev sets, where every task has one."""
-    seen = {}
-    for name, task in recipe.tasks.items():
-        some = sample(material.training[name].examples, CURVES, recipe.train.seed)
-        seen[name] = Part(some, cut(recipe, task, some, material.tokenizer))
-    return {"train": seen} | ({"dev": dict(material.dev)} if all(part.examples for part in material.dev.values()) else {})
-
-
-def _record_curves(
-    judges: Judges,
-    model: Model,
-    holdout: Mapping[str, AnyPart],
-    parts: Mapping[str, Mapping[str, AnyPart]],
-    record: Callable[[dict[str, object]], None],
-    state: State,
-    epoch: int,
-) -> None:
-    """What the model scores on what it trains on and on the dev set, for the curves of both over the epochs."""
-    began = time.monotonic()
-    model.eval()
-    settled = judges.settle(model, holdout)
-    curve = {which: judges.evaluate(model, of_tasks, settled).metrics for which, of_tasks in parts.items()}
-    state.costs.evaluate_seconds += time.monotonic() - began
-    record({"step": state.step, "epochs": epoch, "curve": curve})
 
 
 def _finish(run: Run, recipe: Recipe, material: Material, model: Model, state: State, progress: Progress) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -34,10 +33,11 @@ from lamina.pretraining.vocabulary import train_vocabulary
 from lamina.progress import Progress, Silent
 from lamina.run import versions
 from lamina.trainer import first_difference, peak_memory_mb
-from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
+from lamina.training.checkpoint import State
 from lamina.training.loop import autocast, epochs_of, interruptible, seed_of
 from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import Plan, evaluation_points, plan_steps
+from lamina.training.recording import Recorder
 from lamina.training.schedules import share_of_peak
 
 SAMPLE = 32  # rows on which a new head is fitted to the encoder's states
@@ -175,24 +175,15 @@ def _run(folder: Pretraining, recipe: PretrainRecipe, material: Material, device
     info = _describe(material, device) | {"steps": len(plan)}
     _check_unchanged(folder, info)
     write_json(folder.info, read_json(folder.info) | info)
-    state = load_checkpoint(folder.checkpoint, model, optimizer) if folder.checkpoint.exists() else State()
-    with folder.metrics.open("ab") as metrics:
-        metrics.truncate(state.metrics_bytes)
-
-        def save(state: State) -> None:
-            metrics.flush()
-            os.fsync(metrics.fileno())  # a checkpoint must not know of lines that a power cut takes away
-            state.metrics_bytes = metrics.tell()
-            save_checkpoint(folder.checkpoint, model, optimizer, state)
-
+    with Recorder(folder.metrics, folder.checkpoint, model, optimizer) as recorder:
         return fit(
             recipe,
             material,
             plan,
             optimizer,
-            state=state,
-            record=lambda entry: metrics.write((json.dumps(entry) + "\n").encode()),
-            save=save,
+            state=recorder.state,
+            record=recorder.record,
+            save=recorder.save,
             progress=progress,
         )
 

@@ -69,7 +69,7 @@ def fit(
     state: State,
     record: Callable[[dict[str, object]], object],
     save: Callable[[State], None],
-    after: Mapping[int, Callable[[], None]] = MappingProxyType({}),  # what else to do after so many steps
+    after: Mapping[int, Sequence[Callable[[], None]]] = MappingProxyType({}),  # what else to do after so many steps
     watch: Callable[[float, float], bool] | None = None,  # share of the training done, score: True stops it
     progress: Progress,
 ) -> State:
@@ -136,8 +136,8 @@ def fit(
             if state.step in evaluate_at:
                 score = _evaluate(model, evaluate, options, state, record, progress)
                 state.stopped |= watch is not None and watch(state.step / len(steps), score)
-            if state.step in after:
-                after[state.step]()
+            for thing in after.get(state.step, ()):
+                thing()
             due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
             if due or interrupted() or state.step == len(steps) or state.stopped:
                 save(state)
