@@ -17,7 +17,7 @@ from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.freezing import trains
 from lamina.errors import LaminaError
 from lamina.files import read_json
-from lamina.material import cut, resolved, split
+from lamina.material import cut, resolved, split, write_lap
 from lamina.model import Model
 from lamina.recipe import Recipe
 from lamina.storing import not_storable, stored_bytes
@@ -104,7 +104,8 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     reason = not_storable(recipe, model)
     for name, task in recipe.tasks.items():
         learned, held_out = split(task, recipe.train.seed)
-        windows, holdout = (cut(recipe, task, part, tokenizer) for part in (learned, held_out))
+        windows = write_lap(recipe, name, learned, tokenizer, 0).windows
+        holdout = cut(recipe, task, held_out, tokenizer)
         layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
         above, below = _passes(model, name)
         live, once = live + above * layer, once + below * layer

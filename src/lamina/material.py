@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from lamina.assemble import load_tokenizer
-from lamina.cache.part import Part
+from lamina.augment.rewriting import rewrite
+from lamina.cache.part import Part, Rewritten, Writer
 from lamina.data.examples import Example, Sentence
 from lamina.data.labels import labels_in
 from lamina.data.sentence_windows import make_sentence_windows
@@ -49,9 +51,10 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
         progress.say(f"reading {task.data.train}")
         learned, held_out = split(task, recipe.train.seed)
         try:
-            training[name], holdout[name], scored[name] = (
+            training[name] = training_part(recipe, name, learned, tokenizer)
+            holdout[name], scored[name] = (
                 Part(examples, cut(recipe, task, examples, tokenizer))
-                for examples in (learned, held_out, dev_of(task) if dev else [])
+                for examples in (held_out, dev_of(task) if dev else [])
             )
         except LaminaError as error:
             raise LaminaError(str(error) if name == "main" else f"tasks.{name}: {error}") from None
@@ -61,6 +64,25 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
         which = f"{name}: " if len(recipe.tasks) > 1 else ""
         progress.say(f"{which}{counted} in {windows} to train on, {len(held_out)} held out{how}")
     return Material(source, tokenizer, training, holdout, scored)
+
+
+def training_part(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyPart:
+    """What a task trains on; where its texts are made anew for each pass over them, that of the first, and how to go on."""
+    write = partial(write_lap, recipe, name, examples, tokenizer)
+    if not recipe.tasks[name].augment.by_lap:
+        return write(0)
+    writer = Writer(write)
+    first = writer.part(0)
+    return Rewritten(first.examples, first.windows, writer=writer)
+
+
+def write_lap(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer, lap: int) -> AnyPart:
+    """What a task trains on in a pass over its data."""
+    task = recipe.tasks[name]
+    if not task.of_sentences:
+        train = recipe.train
+        examples = rewrite(examples, task.augment, seed=train.seed, lap=lap, epochs=train.epochs)
+    return Part(examples, cut(recipe, task, examples, tokenizer))
 
 
 def resolved(recipe: Recipe) -> Recipe:

@@ -1,6 +1,6 @@
 """Recipes: what to train, on what, how. A TOML file, or the recipe.json of a run.
 
-Top-level ``data``, ``mixer``, ``head``, ``objective``, ``terms`` and ``weight`` are sugar for the task "main".
+Top-level ``data``, ``mixer``, ``head``, ``objective``, ``terms``, ``weight`` and ``augment`` are sugar for the task "main".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lamina.answers.decode import AnswerOptions
+from lamina.augment.rewriting import AugmentOptions
 from lamina.cache.options import CacheOptions
 from lamina.data.labels import Labels
 from lamina.data.sentences import ColumnOptions
@@ -87,6 +88,7 @@ class TaskOptions(BaseModel):
     objective: ObjectiveOptions = SpanLossOptions()
     terms: TermsOptions = TermsOptions()  # what is added to the objective
     weight: float = Field(default=1.0, gt=0)  # of this task's loss beside the others'
+    augment: AugmentOptions = AugmentOptions()  # of questions: what is made of the training data
 
     @model_validator(mode="before")
     @classmethod
@@ -110,6 +112,8 @@ class TaskOptions(BaseModel):
             odd := [name for name in fields if name in self.data.model_fields_set and self._set(name)]
         ):
             raise ValueError(f"data.{odd[0]} is for sentences, but head.type {self.head.type!r} answers questions")
+        if self.of_sentences and self.augment != AugmentOptions():
+            raise ValueError(f"augment is for questions, but head.type {self.head.type!r} judges sentences")
         return self
 
     def _set(self, name: str) -> bool:

@@ -1,0 +1,35 @@
+"""The questions that a pass over the training data has: as they are, or made anew from them for each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from lamina.augment.eda import EdaOptions, augment_all, read_synonyms, share_of
+from lamina.augment.unanswerable import UnanswerableOptions, with_unanswerable
+from lamina.data.examples import Example
+
+
+class AugmentOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    eda: EdaOptions | None = None
+    unanswerable: UnanswerableOptions | None = None
+
+    @property
+    def by_lap(self) -> bool:
+        """Whether every pass over the data has other texts."""
+        return self.eda is not None or (self.unanswerable is not None and self.unanswerable.per_epoch)
+
+
+def rewrite(examples: Sequence[Example], options: AugmentOptions, *, seed: int, lap: int, epochs: float) -> list[Example]:
+    """Unanswerable questions are made first, so that their contexts are disturbed as all others are."""
+    made = list(examples)
+    if options.unanswerable is not None:
+        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap if options.unanswerable.per_epoch else 0)
+    if options.eda is not None:
+        synonyms = read_synonyms(Path(options.eda.synonyms)) if options.eda.synonyms else {}
+        made = augment_all(made, options.eda, seed, epoch=lap, share=share_of(lap, epochs), synonyms=synonyms)
+    return made
