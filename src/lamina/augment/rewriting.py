@@ -31,5 +31,5 @@ def rewrite(examples: Sequence[Example], options: AugmentOptions, *, seed: int, 
         made = with_unanswerable(made, options.unanswerable, seed, epoch=lap if options.unanswerable.per_epoch else 0)
     if options.eda is not None:
         synonyms = read_synonyms(Path(options.eda.synonyms)) if options.eda.synonyms else {}
-        made = augment_all(made, options.eda, seed, epoch=lap, share=share_of(lap, epochs), synonyms=synonyms)
+        made = augment_all(made, options.eda, seed=seed, epoch=lap, share=share_of(lap, epochs), synonyms=synonyms)
     return made
