@@ -114,7 +114,7 @@ def test_weights_of_other_names_shapes_and_numbers(tmp_path: Path) -> None:
         mean_weights([one, stored("fewer", w=torch.tensor([1.0, 2.0]))])
     with pytest.raises(LaminaError, match=r"w is 3 \(float32\), but 2 \(float32\) in .*one"):
         mean_weights([one, stored("longer", w=torch.zeros(3), n=torch.tensor([3]))])
-    with pytest.raises(LaminaError, match="n is not as in .*one, and whole numbers have no mean"):
+    with pytest.raises(LaminaError, match=r"n is not as in .*one, and whole numbers have no mean"):
         mean_weights([one, stored("counted", w=torch.zeros(2), n=torch.tensor([4]))])
     (tmp_path / "broken").write_bytes(b"nonsense")
     with pytest.raises(LaminaError, match="broken: cannot be read"):

@@ -75,7 +75,7 @@ def test_names_of_lower_cased_texts_are_known_from_others() -> None:
 
 def test_numerals() -> None:
     text = (
-        "In 1944, the 1960s, 9 , 800 pages, 12,000 men, 3rd, third, 11.4% and 15 percent, seven, on Monday 2 May; 2013-14, v2.0"
+        "In 1944, the 1960s, 9 , 800 pages, 12,000 men, 3rd, third, 11.4% and 15 percent, seven, on Monday 2 May; 2013-14, v2"
     )
     assert [(entity.text, entity.kind) for entity in numerals(text)] == [
         ("1944", "year"),
@@ -149,6 +149,7 @@ def test_a_word_becomes_its_opposite() -> None:
     said = tiny.example(PLAN + " A small plan.", "Patrick Abercrombie", question=WROTE.question)
     assert swap_antonym(said, random.Random(0)) is None, "the text may tell of the opposite"
     assert swap_antonym(tiny.example(PLAN, "1964", question="How long did it take?"), random.Random(0)) is None
+    assert swap_antonym(tiny.example(PLAN, "1964", question="When was it not large?"), random.Random(0)) is None
     article = tiny.example(PLAN, "1964", question="When was an easy way found?")
     assert swap_antonym(article, random.Random(1)).question in (  # type: ignore[union-attr]
         "When was a difficult way found?",
@@ -166,6 +167,10 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
         assert year not in PLAN and 1914 <= int(year) <= 1974
     bound = tiny.example(PLAN, "20,000", question="How many homes had been built by 1964?")
     assert change_number(bound, random.Random(0)) is None
+    seasons = tiny.example(
+        "Season one had ten, season two and seasons 3 to 10 twelve.", "ten", question="Who won the first season?"
+    )
+    assert change_number(seasons, random.Random(0)) is None, "the text tells of all the others"
     begin = tiny.example(PLAN, "1944", question="When did it first begin?")
     assert change_number(begin, random.Random(0)) is None
     pages = tiny.example("a . 9 , 800 pages .", "a", question="what has 9 , 800 pages ?")
@@ -196,7 +201,7 @@ def paragraph(text: str, answer: str | None, question: str, id: str, article: st
 
 
 def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
-    source = paragraph("The heron eats figs by the harbour of Wells.", "figs", "What does the heron of Wells eat?", "1")
+    source = paragraph("The heron eats figs by the harbour of Wells.", "figs", "What does the Wells heron eat daily?", "1")
     twin = paragraph("the heron eats figs by the harbour of wells .", None, "who ?", "2")
     answer = paragraph("A heron in Wells likes dried Figs, and moss.", None, "who?", "3")
     alike = paragraph("The harbour at Wells has a heron of bronze, which children adore.", None, "who?", "4")
@@ -206,6 +211,8 @@ def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
     assert made is not None and made.context == alike.context
     assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1", source.question, ())
     assert other_paragraph(source, Library([source, twin, answer, elsewhere])) is None
+    vague = paragraph(source.context, "figs", "What does the heron eat?", "1")
+    assert other_paragraph(vague, library) is None
 
 
 # Many questions

@@ -54,7 +54,7 @@ arrives departs, arrived departed, arrival departure, begin end, begins ends, be
 start end, starts ends, started ended, starting ending, start finish, opened closed, opening closing, create destroy
 creates destroys, created destroyed, creating destroying, creation destruction, build demolish, builds demolishes
 built demolished, constructed demolished, construction demolition, establish abolish, established abolished
-establishing abolishing, establishment abolition, founded dissolved, formed dissolved, introduce remove
+establishing abolishing, founded dissolved, formed dissolved, introduce remove
 introduced removed, introduction removal, launched cancelled, win lose, wins loses, won lost, winning losing
 succeed fail, succeeds fails, succeeded failed, pass fail, passed failed, accept reject, accepts rejects
 accepted rejected, accepting rejecting, acceptance rejection, approve reject, approved rejected, approval rejection

@@ -18,8 +18,8 @@ What keeps the original answer from being right by chance:
 - A new name must not stand in sentences that speak of what the question asks, must not be another form of the old one, nor be
   what the article is about.
 - A bound ("after 1990") may hold for another number too, so numbers behind such words stay.
-- Another text must lack the answer, however it is spelled, and some words of the question; and must not be the same text
-  written differently.
+- Another text must lack the answer, however it is spelled, and some words of the question, of which there must be enough to
+  tell what it is about; and it must not be the same text written differently.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ import random
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import lru_cache
+from itertools import pairwise, zip_longest
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,7 +53,9 @@ MARKS: Final[Mapping[Way, str]] = {
 }
 
 _WORD: Final = re.compile(r"\w[\w’'-]*")
-_BOUND: Final = re.compile(r"\b(?:after|before|since|by|until|over|under|than|least|most|between|and|to|about|almost|nearly)$")
+_BOUND: Final = re.compile(
+    r"\b(?:(?:after|before|since|by|until|over|under|than)(?: \w+)?|least|most|between|and|to|about|almost|nearly)$"
+)
 _OWNED: Final = re.compile(r"(?:\b(?:the|a|his|her|its|their|what|which)|['’]s?)$")
 _ARTICLE: Final = re.compile(r"\b([Aa])n?( +)$")
 _NEGATED: Final = re.compile(r"\b(?:not|never|no|none|nobody|nothing|without|except|besides)\b|n't\b", re.IGNORECASE)
@@ -67,6 +70,7 @@ his her their they them there than then into about also not no name named called
 """
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
 _BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" asks for the same as "how short"
+_WORDS_TO_TELL: Final = 4  # a question of fewer words that carry meaning ("Who joined the panel?") fits many texts
 _COMMON: Final = 0.05  # a word in more than this share of the texts finds none
 
 
@@ -81,25 +85,30 @@ class UnanswerableOptions(BaseModel):
     replace: bool = False  # in place of the questions they are made from, so that there are as many as before
 
 
-def with_unanswerable(examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0) -> list[Example]:
+def with_unanswerable(
+    examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, known: Known | None = None
+) -> list[Example]:
     """All that an epoch trains on: the examples and the made ones; with `replace`, the latter in the place of their sources."""
-    made = make_unanswerable(examples, options, seed, epoch=epoch)
+    made = make_unanswerable(examples, options, seed, epoch=epoch, known=known)
     if not options.replace:
         return [*examples, *made]
     instead = {source_id(one.id): one for one in made}
     return [instead.get(example.id, example) for example in examples]
 
 
-def make_unanswerable(examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0) -> list[Example]:
+def make_unanswerable(
+    examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, known: Known | None = None
+) -> list[Example]:
     """Made questions only, as many as reach the share, or as can be made, with a warning. Equal for equal seeds and epochs.
 
-    The ways take turns. A question is used once a way at most, and with `replace` once.
+    The ways take turns. A question is used once a way at most, and with `replace` once. `known` is what `Known.of` finds out
+    about the examples; given, it is not found out again for every epoch.
     """
     wanted = _how_many(examples, options)
     if wanted <= 0:
         return []
     draw = random.Random(f"unanswerable/{seed}/{epoch if options.per_epoch else 0}")
-    makers = _makers(examples, options.kinds)
+    makers = _makers(known or Known.of(examples))
     sources = [example for example in examples if example.answers]
     draw.shuffle(sources)
     made: list[Example] = []
@@ -135,26 +144,34 @@ def _how_many(examples: Sequence[Example], options: UnanswerableOptions) -> int:
 Maker = Callable[[Example, random.Random], Example | None]
 
 
-def _makers(examples: Sequence[Example], kinds: Collection[Way]) -> dict[Way, Maker]:
-    known = known_names(dict.fromkeys(example.context for example in examples)) if "entity" in kinds else frozenset()
-    library = Library(examples) if "paragraph" in kinds else None
-    makers: dict[Way, Maker] = {
-        "entity": lambda example, draw: swap_entity(example, draw, known),
+@dataclass(frozen=True)
+class Known:
+    """What all examples together tell: which words are names, and which texts there are."""
+
+    names: frozenset[str]
+    library: Library
+
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> Known:
+        return cls(known_names(dict.fromkeys(example.context for example in examples)), Library(examples))
+
+
+def _makers(known: Known) -> dict[Way, Maker]:
+    return {
+        "entity": lambda example, draw: swap_entity(example, draw, known.names),
         "antonym": swap_antonym,
         "number": change_number,
+        "paragraph": lambda example, _: other_paragraph(example, known.library),
         "negation": negate,
     }
-    if library is not None:
-        makers["paragraph"] = lambda example, _: other_paragraph(example, library)
-    return makers
 
 
 # Another question
 
 
-def swap_entity(example: Example, draw: random.Random, known: Collection[str] = ()) -> Example | None:
+def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = frozenset()) -> Example | None:
     """A name of the question that stands in the text becomes another of its kind from other sentences of the text."""
-    found = [*names(example.context, known), *(e for e in numerals(example.context) if e.kind in ("month", "day"))]
+    found = _entities(example.context, known)
     pool = _apart_from_the_answer(example, found)
     choices = []
     for old, place in _in_question(example.question, found):
@@ -170,8 +187,10 @@ def swap_entity(example: Example, draw: random.Random, known: Collection[str] = 
 
 
 def swap_antonym(example: Example, draw: random.Random) -> Example | None:
-    """A word of the question becomes its opposite, which the text does not use."""
-    text = {word.lower() for word in _WORD.findall(example.context)}
+    """A word of the question becomes its opposite, which the text does not use. A question that denies something stays."""
+    if _NEGATED.search(example.question):
+        return None
+    text = _words(example.context)
     choices = []
     words = list(_WORD.finditer(example.question))
     for before, match in pairwise(words):
@@ -190,7 +209,7 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
 def change_number(example: Example, draw: random.Random) -> Example | None:
     """A number, year, decade or ordinal of the question becomes one that the text does not hold."""
     question = example.question
-    text = {word.lower() for word in _WORD.findall(example.context)}
+    text = _words(example.context)
     choices = []
     for entity in numerals(question):
         before = question[: entity.start].rstrip().lower()
@@ -200,7 +219,7 @@ def change_number(example: Example, draw: random.Random) -> Example | None:
             continue
         for _ in range(8):
             other = _other_number(entity, draw)
-            if other is not None and other.lower() not in text and other not in example.context:
+            if other is not None and not text & _forms(other) and other not in example.context:
                 choices.append((entity, other))
                 break
     if not choices:
@@ -218,6 +237,16 @@ def negate(example: Example, _: random.Random) -> Example | None:
     verb = match.group()
     denied = _CONTRACTED.get(verb.lower(), f"{verb.lower()}n't")
     return _asked(example, _replaced(question, match.span(), denied), "negation")
+
+
+@lru_cache(maxsize=4096)  # several questions are asked about a text
+def _entities(context: str, known: frozenset[str]) -> list[Entity]:
+    return [*names(context, known), *(entity for entity in numerals(context) if entity.kind in ("month", "day"))]
+
+
+@lru_cache(maxsize=4096)
+def _words(context: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(context))
 
 
 def _asked(example: Example, question: str, way: Way) -> Example:
@@ -291,10 +320,11 @@ def _kindred(old: Entity, new: Entity) -> bool:
 
 
 def _same_thing(one: str, other: str) -> bool:
-    """Names that share a word, or of which one is the initials of the other."""
+    """Names with words that begin alike, or of which one is the initials of the other."""
     initials = ["".join(word[0] for word in text.lower().split()) for text in (one, other)]
     plain = [squeeze(text) for text in (one, other)]
-    return bool(set(_stems(one)) & set(_stems(other))) or initials[0] == plain[1] or initials[1] == plain[0]
+    beginnings = [{stem[:4] for stem in _stems(text)} for text in (one, other)]
+    return bool(beginnings[0] & beginnings[1]) or initials[0] == plain[1] or initials[1] == plain[0]
 
 
 def _speaks_of_it(example: Example, old: Entity, new: Entity) -> bool:
@@ -323,7 +353,7 @@ def _other_number(entity: Entity, draw: random.Random) -> str | None:
     figure, rest = digits.group(), text[digits.end() :]
     value = float(re.sub(r"[, ]", "", figure))
     if entity.kind == "year":
-        return str(min(2025, int(value) + draw.choice((-1, 1)) * draw.randint(2, 30)))
+        return str(int(value) + (draw.choice((-1, 1)) if value < 1995 else -1) * draw.randint(2, 30))
     if entity.kind == "decade":
         return f"{int(value) + draw.choice((-30, -20, -10, 10, 20))}s"
     if entity.kind == "ordinal":
@@ -332,6 +362,20 @@ def _other_number(entity: Entity, draw: random.Random) -> str | None:
         return f"{value * draw.uniform(1.2, 3):.{len(figure.rpartition('.')[2])}f}{rest}"
     new = int(value) + draw.randint(1, 9) if value < 20 else round(value * draw.uniform(1.2, 3))
     return (f"{new:,}".replace(",", " , " if " , " in figure else ",") if "," in figure else str(new)) + rest
+
+
+def _forms(number: str) -> frozenset[str]:
+    """A number as texts may write it.
+
+    >>> sorted(_forms("third")), sorted(_forms("1944"))
+    (['3', '3rd', 'third', 'three'], ['1944'])
+    """
+    lower = number.lower()
+    for value, (ordinal, cardinal) in enumerate(zip_longest(ORDINALS, ("one", *NUMBERS), fillvalue=""), 1):
+        forms = {ordinal, cardinal, str(value), _ordinal(value)}
+        if lower in forms:
+            return frozenset(forms - {""})
+    return frozenset({lower})
 
 
 def _ordinal(number: int) -> str:
@@ -373,6 +417,8 @@ class Library:
         """The text most like what is asked that does not answer it: of the same article if there is one, else of any."""
         asked = {stem: self._rarity(stem) for stem in set(_stems(example.question))}
         total = sum(asked.values())
+        if len(asked) < _WORDS_TO_TELL:
+            return None
         scores: defaultdict[int, float] = defaultdict(float)
         common = max(50, _COMMON * len(self._texts))
         for stem, rarity in asked.items():
