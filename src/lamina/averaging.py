@@ -31,6 +31,7 @@ from lamina.material import AnyPart, cut, dev_of
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import FORMAT, Run, versions
+from lamina.training.checkpoint import load_weights, trained_weights
 from lamina.training.options import choose_device
 
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
@@ -52,7 +53,10 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
     progress.say(f"the mean of {len(members)} runs, {len(weights)} weights each")
     device = choose_device(recipe.train.device)
     trained = load_trained(members[0].path, device)
-    trained.model.load_state_dict(weights, strict=False)  # a member may store only what it trained
+    if weights.keys() == trained_weights(trained.model).keys():  # it stands on an encoder that can be had again
+        load_weights(trained.model, weights)
+    else:
+        trained.model.load_state_dict(weights)
     nothing, dev = dict[str, AnyPart](), dict[str, AnyPart]()
     for name, task in recipe.tasks.items():
         nothing[name], dev[name] = (

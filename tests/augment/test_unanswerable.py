@@ -135,7 +135,7 @@ def test_sentences_that_speak_of_it_are_no_source_of_names() -> None:
 
 
 def test_other_forms_of_a_name_and_the_subject_are_no_replacement() -> None:
-    text = "In 1868 it began. The United Nations met. The UN met again. Nations United is a film. Plymouth was cold."
+    text = "In 1868 it began. The United Nations met. The UN met again. Nations United is a film. It was cold in Plymouth."
     example = tiny.example(text, "1868", question="When did the United Nations begin?")
     assert {swap_entity(example, draw).question for draw in draws()} == {"When did the Plymouth begin?"}  # type: ignore[union-attr]
     about = Example("q", example.question, text, example.answers, "q", "Plymouth")
@@ -167,9 +167,8 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
         assert year not in PLAN and 1914 <= int(year) <= 1974
     bound = tiny.example(PLAN, "20,000", question="How many homes had been built by 1964?")
     assert change_number(bound, random.Random(0)) is None
-    seasons = tiny.example(
-        "Season one had ten, season two and seasons 3 to 10 twelve.", "ten", question="Who won the first season?"
-    )
+    all_ten = "Ada won season one. Two, 3, four, the fifth, six, the 7th, eight, nine and the tenth had other winners."
+    seasons = tiny.example(all_ten, "Ada", question="Who won the first season?")
     assert change_number(seasons, random.Random(0)) is None, "the text tells of all the others"
     begin = tiny.example(PLAN, "1944", question="When did it first begin?")
     assert change_number(begin, random.Random(0)) is None
@@ -201,17 +200,18 @@ def paragraph(text: str, answer: str | None, question: str, id: str, article: st
 
 
 def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
-    source = paragraph("The heron eats figs by the harbour of Wells.", "figs", "What does the Wells heron eat daily?", "1")
-    twin = paragraph("the heron eats figs by the harbour of wells .", None, "who ?", "2")
-    answer = paragraph("A heron in Wells likes dried Figs, and moss.", None, "who?", "3")
-    alike = paragraph("The harbour at Wells has a heron of bronze, which children adore.", None, "who?", "4")
-    elsewhere = paragraph("Otters swim.", None, "who?", "5", "b")
-    library = Library([source, twin, answer, alike, elsewhere])
+    facts = "The heron of Wells eats figs every morning, sleeps at noon, and dreams of snow and ice at night."
+    source = paragraph(facts, "figs", "What does the heron of Wells eat every morning?", "1")
+    twin = paragraph(facts.lower().replace(",", " ,").replace("figs", "fruit"), None, "who ?", "2")
+    answer = paragraph("A heron in Wells likes dried Figs, green moss and river weed.", None, "who?", "3")
+    alike = paragraph("Bronze statues of a heron adorn the harbour at Wells, which children adore.", None, "who?", "4")
+    others = [paragraph(f"Otters swim in lake {number}.", None, "who?", f"o{number}", "b") for number in range(10)]
+    library = Library([source, twin, answer, alike, *others])
     made = other_paragraph(source, library)
     assert made is not None and made.context == alike.context
     assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1", source.question, ())
-    assert other_paragraph(source, Library([source, twin, answer, elsewhere])) is None
-    vague = paragraph(source.context, "figs", "What does the heron eat?", "1")
+    assert other_paragraph(source, Library([source, twin, answer, *others])) is None
+    vague = paragraph(source.context, "figs", "What does the heron of Wells eat?", "1")
     assert other_paragraph(vague, library) is None
 
 

@@ -65,8 +65,8 @@ favor oppose, favored opposed, encourage discourage, encourages discourages, enc
 helps hinders, helped hindered, attack defend, attacks defends, attacked defended, attacking defending
 protect endanger, protects endangers, protected endangered, rescue abandon, rescued abandoned, praise criticize
 praised criticized, praising criticizing, praise criticism, love hate, loves hates, loved hated, liked disliked
-buy sell, buys sells, bought sold, buying selling, purchase sell, purchased sold, give take, gives takes, gave took
-given taken, giving taking, send receive, sends receives, sent received, sending receiving, lend borrow, lent borrowed
+buy sell, buys sells, bought sold, buying selling, purchase sell, purchased sold
+send receive, sends receives, sent received, sending receiving, lend borrow, lent borrowed
 earn spend, earns spends, earned spent, save waste, saved wasted, teach learn, teaches learns, taught learned
 teaching learning, remember forget, remembered forgot, remembered forgotten, find lose, finds loses, found lost
 discovered concealed, reveal conceal, reveals conceals, revealed concealed, showed hid, shown hidden, appear disappear

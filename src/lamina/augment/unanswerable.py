@@ -469,5 +469,5 @@ def squeeze(text: str) -> str:
 
 def _stems(text: str) -> list[str]:
     """The words that carry meaning, cut to their beginnings, so that forms of a word are alike."""
-    words = (re.sub(r"['’]s?$", "", word) for word in _WORD.findall(text.lower()))
-    return [word[:5] for word in words if word not in _FUNCTION_WORDS and len(word) > 1]
+    words = (re.sub(r"['’]s?$|(?<=\w\w)s$", "", word) for word in _WORD.findall(text.lower()) if word not in _FUNCTION_WORDS)
+    return [word[:5] for word in words if len(word) > 1]
