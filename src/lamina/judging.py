@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, Protocol, cast
 
@@ -15,7 +15,7 @@ from lamina.cache.part import Part
 from lamina.data.examples import Example, Sentence
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
-from lamina.evaluation import calibrate, score_all, score_at, tune_threshold
+from lamina.evaluation import calibrate, references, score_all, score_at, tune_threshold
 from lamina.files import make_folder, write_json
 from lamina.heads import AnswerabilityHeadOptions, CosineHeadOptions
 from lamina.heads.answerability import IMPOSSIBLE
@@ -29,6 +29,7 @@ from lamina.run import Run
 from lamina.saved import save_outputs
 from lamina.scoring.answerability import Doubles, answerability, score_answerability
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
+from lamina.scoring.korquad import score_composed, score_korquad
 from lamina.scoring.sentence import TaskScore, accuracy, binned, cut, distribution, macro_f1, overall, pearson, spearman
 from lamina.training.loop import Evaluation
 
@@ -152,7 +153,10 @@ class SpanJudge:
         if self._recipe.train.scorer == "bertvision_legacy":
             gold = gold_pieces(part.examples, self._tokenizer)
             scores["bertvision_legacy"] = bertvision_legacy(part.windows, logits, gold)
-        write_json(run.predictions, predictions_json(predictions, threshold))
+        texts = predictions_json(predictions, threshold)
+        if self._recipe.train.scorer == "korquad" and (has_answer := [e for e in part.examples if e.answers]):
+            scores["korquad"] = korquad(has_answer, texts)
+        write_json(run.predictions, texts)
         write_json(run.null_odds, null_odds_json(predictions))
         write_json(run.nbest, nbest_json(predictions))
         save_outputs(run, part.windows, logits)
@@ -263,6 +267,12 @@ class SentenceJudge:
 
     def _threshold(self, outputs: dict[str, Floats], gold: Doubles) -> float:
         return 0.0 if self._raw or "cosine" not in outputs else best_threshold(outputs["logits"], gold)
+
+
+def korquad(examples: Sequence[Example], texts: Mapping[str, str]) -> dict[str, float]:
+    """KorQuAD's scores of questions that have an answer, as they are and in NFC."""
+    golds = references(examples)
+    return {**score_korquad(golds, texts), **score_composed(golds, texts), "total": len(golds)}
 
 
 def how_scored(task: TaskOptions) -> Scored:

@@ -111,5 +111,6 @@ def print_scores(scores: Mapping[str, Any]) -> None:
     print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")
     for name, values in scores.items():
         label = f"{name} ({values['threshold']:.2f})" if name in ("tuned", "best") else name.replace("zero", "0")
+        values = {"exact": values["exact_match"], **values} if "exact_match" in values else values  # as KorQuAD names it
         cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
         print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))

@@ -184,9 +184,10 @@ def score(
     data: DataOption,
     predictions: Annotated[Path, typer.Option("--predictions", help="Predictions in the official SQuAD format.")],
     null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Odds of no answer, as `predict` writes them.")] = None,
-    metric: Annotated[Literal["squad2", "squad1"], typer.Option("--metric", help="Whose rules.")] = "squad2",
+    metric: Annotated[Literal["squad2", "squad1", "korquad"], typer.Option("--metric", help="Whose rules.")] = "squad2",
     threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
     missing: Annotated[Literal["error", "null"], typer.Option("--missing", help="Predictions that are not there.")] = "error",
+    nfc: Annotated[bool, typer.Option("--nfc", help="With --metric korquad: compare both sides in NFC.")] = False,
     duplicate_ids: Duplicates = "error",
     as_json: Json = False,
 ) -> None:
@@ -194,14 +195,20 @@ def score(
     from lamina.data.sources import load_examples
     from lamina.evaluation import references
     from lamina.files import read_json
+    from lamina.scoring.korquad import score_composed, score_korquad
     from lamina.scoring.squad import score_squad1, score_squad2
 
+    if nfc and metric != "korquad":
+        raise LaminaError("--nfc: only --metric korquad compares texts in NFC: leave it out")
     golds = references(load_examples(data, duplicate_ids=duplicate_ids))
     texts = _mapping(predictions, read_json(predictions))
+    if metric != "squad2" and null_odds is not None:
+        name = "SQuAD 1.1" if metric == "squad1" else "KorQuAD 1.0"
+        raise LaminaError(f"--null-odds: {name} has no unanswerable questions: leave it out, or use --metric squad2")
     if metric == "squad1":
-        if null_odds is not None:
-            raise LaminaError("--null-odds: SQuAD 1.1 has no unanswerable questions: leave it out, or use --metric squad2")
         scores = score_squad1(golds, texts)
+    elif metric == "korquad":
+        scores = score_composed(golds, texts) if nfc else score_korquad(golds, texts)
     else:
         odds = None if null_odds is None else _mapping(null_odds, read_json(null_odds))
         scores = score_squad2(golds, texts, odds, threshold=threshold, missing=missing)

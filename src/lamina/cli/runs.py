@@ -38,6 +38,32 @@ def ensemble(
 
 
 @commands.command()
+def average(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs of one recipe, apart from the seed.")],
+    out: Annotated[Path, typer.Option("--out", help="The new run folder.")],
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="Questions that no run has seen, to tune the threshold on; without them it is 0."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Average the weights of several runs into one run, and score it."""
+    from lamina.averaging import average
+    from lamina.files import read_json
+    from lamina.progress import shown
+
+    with shown() as progress:
+        run = average(runs, out, data=data, progress=progress)
+    info, scores = read_json(run.info), read_json(run.scores) if run.scores.is_file() else {}
+    if as_json:
+        print_json({"run": str(out), "scores": scores, **{key: info[key] for key in ("threshold", "average")}})
+        return
+    if scores:
+        print_scores(scores)
+    print(f"run: {out}, the average of {len(runs)}")
+
+
+@commands.command()
 def compare(
     a: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, or an ensemble.")],
     b: Annotated[Path, typer.Argument(metavar="RUN", help="Another, scored on the same questions. Is it better?")],

@@ -167,13 +167,13 @@ def _best_score(
 
 def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
     """The official scores, in percent. A missing prediction scores 0, with a warning."""
-    _check_texts(golds, predictions)
+    check_texts(golds, predictions)
     unanswerable = [question for question, texts in golds.items() if not texts]
     if unanswerable:
-        raise LaminaError(f"{_listed(unanswerable, 'unanswerable question')}: SQuAD 1.1 has none: score with squad2")
+        raise LaminaError(f"{listed(unanswerable, 'unanswerable question')}: SQuAD 1.1 has none: score with squad2")
     absent = [question for question in golds if question not in predictions]
     if absent:
-        warnings.warn(f"{_listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)
+        warnings.warn(f"{listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)
     exact_scores, f1_scores = {}, {}
     for question, texts in golds.items():
         predicted = normalize(predictions.get(question, ""))
@@ -188,35 +188,36 @@ def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, floa
 
 
 def _complete(golds: Golds, predictions: Mapping[str, str], missing: Missing) -> Mapping[str, str]:
-    _check_texts(golds, predictions)
+    check_texts(golds, predictions)
     absent = [question for question in golds if question not in predictions]
     if absent and missing == "error":
-        raise LaminaError(f'{_listed(absent, "missing prediction")}: predict them, or count them as "" with --missing null')
+        raise LaminaError(f'{listed(absent, "missing prediction")}: predict them, or count them as "" with --missing null')
     return {**predictions, **dict.fromkeys(absent, "")} if absent else predictions
 
 
-def _check_texts(golds: Golds, predictions: Mapping[str, str]) -> None:
+def check_texts(golds: Golds, predictions: Mapping[str, str]) -> None:
+    """There are questions, and what is predicted for them are texts."""
     if not golds:
         raise LaminaError("no questions to score")
     wrong = [question for question in golds if not isinstance(predictions.get(question, ""), str)]
     if wrong:
-        raise LaminaError(f"{_listed(wrong, 'prediction')} not a text")
+        raise LaminaError(f"{listed(wrong, 'prediction')} not a text")
 
 
 def _check_odds(golds: Golds, null_odds: Mapping[str, float]) -> None:
     absent = [question for question in golds if question not in null_odds]
     if absent:
-        raise LaminaError(f"{_listed(absent, 'question')} without null odds: give the odds of every question")
+        raise LaminaError(f"{listed(absent, 'question')} without null odds: give the odds of every question")
     wrong = [question for question in golds if not _is_number(null_odds[question])]
     if wrong:
-        raise LaminaError(f"{_listed(wrong, 'null odds')} not a number")
+        raise LaminaError(f"{listed(wrong, 'null odds')} not a number")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not math.isnan(value)
 
 
-def _listed(questions: Sequence[str], noun: str) -> str:
+def listed(questions: Sequence[str], noun: str) -> str:
     """How many, and which is the first."""
     plural = "" if len(questions) == 1 or noun.endswith("s") else "s"
     return f"{len(questions)} {noun}{plural} (first id {questions[0]})"

@@ -42,7 +42,7 @@ class TrainOptions(BaseModel):
     keep: Literal["best", "last"] = "best"
     patience: int | None = Field(default=None, ge=1)  # stop after so many evaluations without a gain
     checkpoints: float | None = Field(default=None, ge=0.01)  # keep the model every so many epochs, as a run of its own
-    scorer: Literal["official", "bertvision_legacy"] = "official"  # the latter beside the former
+    scorer: Literal["official", "bertvision_legacy", "korquad"] = "official"  # the others beside the official SQuAD 2.0
     # Of several tasks:
     sampling: Literal["round_robin", "proportional", "annealed", "square_root", "combined"] = "round_robin"  # whose turn it is
     gradients: Literal["sum", "pcgrad"] = "sum"  # of a combined step's tasks

@@ -1,0 +1,33 @@
+"""Prints made unanswerable questions to read, with the question and the answer they are made from.
+
+.venv/bin/python scripts/unanswerable_samples.py squad2-train-assembled 100
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import Counter
+
+from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable, source_id
+from lamina.data.sources import load_examples
+from lamina.data.splits import sample
+
+SEED = 7
+
+
+def main(data: str, count: int, share: float = 0.5) -> None:
+    examples = load_examples(data)
+    originals = {example.id: example for example in examples}
+    made = make_unanswerable(examples, UnanswerableOptions(share=share), SEED)
+    ways = Counter(one.id.rpartition("#")[2] for one in made)
+    print(f"{len(made)} made from {len(examples)} questions: " + ", ".join(f"{n} {way}" for way, n in ways.most_common()))
+    for number, one in enumerate(sample(made, count, SEED), 1):
+        original = originals[source_id(one.id)]
+        answers = " | ".join(dict.fromkeys(answer.text for answer in original.answers))
+        print(f"\n{number}. {one.id}\n   was:  {original.question}  ->  {answers}\n   made: {one.question}")
+        print(textwrap.fill(one.context, 118, initial_indent="   text: ", subsequent_indent="         "))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 100)

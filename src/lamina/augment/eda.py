@@ -1,0 +1,322 @@
+"""Easy data augmentation for question answering: contexts with some words swapped, deleted and repeated, answers in place.
+
+Lee and Kim (paper 004), after Wei and Zou 2019 (EDA) and Karimi et al. 2021 (AEDA's punctuation). Words are what white space
+separates. A word that overlaps an answer stays as it is with all that hangs on it, such as a Korean particle, and so does
+the order around it: words move only within their sentence and on their side of the answer. Answers keep their exact offsets.
+
+Departures from the paper's code:
+
+- Contexts without an answer are augmented like all others. There they stay clean, so that noise tells the model that there
+  is an answer; `paper_leak` does the same.
+- Strength 0 changes nothing, instead of one word of each kind.
+- The last word of a sentence, which carries its full stop, stays at its place.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from lamina.data.examples import Answer, Example
+from lamina.errors import LaminaError
+from lamina.files import read_text
+
+Operation = Literal["swap", "delete", "duplicate", "synonyms", "insert", "punctuation"]
+Synonyms = Mapping[str, Sequence[str]]  # a lower-case word -> what may stand for it
+
+NONE: Final[Synonyms] = MappingProxyType({})
+MARKS: Final = (".", ";", "?", ":", "!", ",")  # AEDA's
+
+_WORD: Final = re.compile(r"\S+")
+_SENTENCE_END: Final = re.compile(r"[.!?。！？…][\"'”’)\]»」』》]*$")
+_EDGES: Final = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
+
+# Korean particles; of two forms the first follows a consonant, the second a vowel.
+_FORMS: Final = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "와"), ("으로", "로"), ("이나", "나"), ("이라고", "라고"))
+_REST: Final = "의 에 도 만 에서 에게 까지 부터 보다 처럼 에는 에서는 에게서 께서 마다 조차"
+_PARTICLES: Final = tuple(
+    sorted({*_REST.split(), *(form for pair in _FORMS for form in pair)}, key=lambda form: (-len(form), form))
+)
+
+
+class EdaOptions(BaseModel):
+    """`operations` happen in their order, all of them every time; each changes max(1, floor(alpha N)) of a context's N words,
+    and deletion takes every word with probability alpha."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    alpha: float = Field(default=0.1, ge=0, le=1)  # the strength
+    ramp: bool = False  # from 0 at the beginning of training to alpha at its end
+    operations: tuple[Operation, ...] = ("swap", "delete", "duplicate")
+    synonyms: str | None = None  # a file of words that mean the same, a line each group, for "synonyms" and "insert"
+    mix: bool = False  # beside the contexts as they are, one to one, instead of in their place
+    paper_leak: bool = False  # leave contexts without an answer as they are, which tells the label
+
+    @model_validator(mode="after")
+    def _words_are_there(self) -> EdaOptions:
+        if self.synonyms is None and (odd := [name for name in self.operations if name in ("synonyms", "insert")]):
+            raise ValueError(f'operation "{odd[0]}" needs words that mean the same: name a file of them as synonyms')
+        return self
+
+    def strength(self, share: float = 1.0) -> float:
+        """Alpha when that share of training is done. The paper ramps over 10 epochs from 0 to 0.09, which is `ramp` with
+        alpha = 0.09 and the shares of `share_of`.
+
+        >>> EdaOptions(alpha=0.09, ramp=True).strength(share_of(3, 10))
+        0.03
+        """
+        return round(self.alpha * min(1.0, max(0.0, share)), 12) if self.ramp else self.alpha
+
+
+def share_of(epoch: int, epochs: float) -> float:
+    """How much of training is done in an epoch, counted from 0: nothing in the first, all in the last."""
+    return min(1.0, epoch / (epochs - 1)) if epochs > 1 else 0.0
+
+
+def augment_all(
+    examples: Sequence[Example],
+    options: EdaOptions,
+    *,
+    seed: int,
+    epoch: int = 0,
+    share: float = 1.0,
+    synonyms: Synonyms = NONE,
+) -> list[Example]:
+    """The examples of one epoch. With `mix` each stands there as it is and augmented, the latter with `#eda` at its id."""
+    made = [augment(example, options, seed=seed, epoch=epoch, share=share, synonyms=synonyms) for example in examples]
+    if not options.mix:
+        return made
+    return [*examples, *(replace(example, id=f"{example.id}#eda") for example in made)]
+
+
+def augment(
+    example: Example,
+    options: EdaOptions,
+    *,
+    seed: int,
+    epoch: int = 0,
+    share: float = 1.0,
+    synonyms: Synonyms = NONE,
+) -> Example:
+    """The example with its context augmented and its answers where they are now. Equal for equal (seed, epoch, id)."""
+    alpha = options.strength(share)
+    if alpha == 0 or (options.paper_leak and not example.answers):
+        return example
+    text = _Text.cut(example.context, example.answers)
+    count = max(1, int(alpha * len(example.context.split()) + 1e-9))
+    draw = random.Random(f"{seed}/{epoch}/{example.id}")
+    for operation in options.operations:
+        if operation == "delete":
+            text.delete(alpha, draw)
+        elif operation in _WITH_WORDS:
+            if not synonyms:
+                raise LaminaError(f'operation "{operation}" of EDA needs words that mean the same: read_synonyms reads a file')
+            _WITH_WORDS[operation](text, count, draw, synonyms)
+        else:
+            _PLAIN[operation](text, count, draw)
+    context, answers = text.joined(example.answers)
+    return replace(example, context=context, answers=answers)
+
+
+# The text as pieces
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A word, or an answer with its words, and the white space behind it. A piece without a `group` stays as it is; others
+    move among those of their group: the words of a sentence on one side of an answer."""
+
+    text: str
+    gap: str
+    group: int | None
+    start: int = -1  # in the old text; -1 if it was not there
+
+
+@dataclass(slots=True)
+class _Text:
+    before: str  # white space
+    pieces: list[_Piece]
+
+    @classmethod
+    def cut(cls, context: str, answers: Sequence[Answer]) -> _Text:
+        pieces: list[_Piece] = []
+        begin = 0
+        for group, (low, high) in enumerate([*_protected(context, answers), (len(context), len(context))]):
+            words = _WORD.finditer(context, begin, low)
+            pieces += [_Piece(match.group(), "", group, match.start()) for match in words]
+            if low < high:
+                pieces.append(_Piece(context[low:high], "", None, low))
+            begin = high
+        starts = [piece.start for piece in pieces] + [len(context)]
+        for piece, after in zip(pieces, starts[1:], strict=True):
+            piece.gap = context[piece.start + len(piece.text) : after]
+        return cls(context[: starts[0]], _by_sentence(pieces))
+
+    def joined(self, answers: Sequence[Answer]) -> tuple[str, tuple[Answer, ...]]:
+        """The text as it is now, and the answers in it."""
+        now: list[tuple[int, int, int]] = []  # of what stays: old start, old end, how far it has moved
+        parts, length = [self.before], len(self.before)
+        for piece in self.pieces:
+            if piece.group is None:
+                now.append((piece.start, piece.start + len(piece.text), length - piece.start))
+            parts += (piece.text, piece.gap)
+            length += len(piece.text) + len(piece.gap)
+        moved = tuple(
+            Answer(answer.text, answer.start + next(by for low, high, by in now if low <= answer.start and end <= high))
+            for answer in answers
+            for end in (answer.start + len(answer.text),)
+        )
+        return "".join(parts), moved
+
+    def free(self) -> list[int]:
+        """The pieces that may change."""
+        return [number for number, piece in enumerate(self.pieces) if piece.group is not None]
+
+    def swap(self, count: int, draw: random.Random) -> None:
+        """Two words of a group change places, `count` times."""
+        groups = [list(members) for _, members in groupby(self.free(), key=lambda number: self.pieces[number].group)]
+        mates = {number: group for group in groups if len(group) > 1 for number in group}
+        movable = list(mates)
+        for _ in range(count if movable else 0):
+            one = draw.choice(movable)
+            other = draw.choice([number for number in mates[one] if number != one])
+            first, second = self.pieces[one], self.pieces[other]
+            first.text, second.text = second.text, first.text
+
+    def delete(self, chance: float, draw: random.Random) -> None:
+        """Every word that may change goes with this probability; one piece always stays."""
+        kept = [piece for piece in self.pieces if piece.group is None or draw.random() >= chance]
+        if self.pieces:
+            kept = kept or [draw.choice(self.pieces)]
+            kept[-1].gap = self.pieces[-1].gap
+        self.pieces = kept
+
+    def duplicate(self, count: int, draw: random.Random) -> None:
+        """A word comes once more, somewhere in its group, `count` times."""
+        for _ in range(count):
+            if free := self.free():
+                one = self.pieces[draw.choice(free)]
+                self.insert(one.text, one.group, draw)
+
+    def punctuate(self, count: int, draw: random.Random) -> None:
+        """A punctuation mark stands somewhere between words, `count` times."""
+        for _ in range(count):
+            if free := self.free():
+                self.insert(draw.choice(MARKS), self.pieces[draw.choice(free)].group, draw)
+
+    def replace(self, count: int, draw: random.Random, synonyms: Synonyms) -> None:
+        """Synonyms stand for `count` of the words that have any."""
+        known = [number for number in self.free() if synonyms_of(self.pieces[number].text, synonyms)]
+        for number in draw.sample(known, min(count, len(known))):
+            piece = self.pieces[number]
+            piece.text = draw.choice(synonyms_of(piece.text, synonyms))
+
+    def insert_synonyms(self, count: int, draw: random.Random, synonyms: Synonyms) -> None:
+        """A synonym of a word comes somewhere in the word's group, `count` times."""
+        known = [self.pieces[number] for number in self.free() if synonyms_of(self.pieces[number].text, synonyms)]
+        for _ in range(count if known else 0):
+            one = draw.choice(known)
+            self.insert(draw.choice(synonyms_of(one.text, synonyms)), one.group, draw)
+
+    def insert(self, word: str, group: int | None, draw: random.Random) -> None:
+        """The word as a new piece before, between or after those of the group."""
+        places = [number for number, piece in enumerate(self.pieces) if piece.group == group]
+        place = draw.choice([*places, places[-1] + 1])
+        gap = " "
+        if place > places[-1]:
+            gap, self.pieces[place - 1].gap = self.pieces[place - 1].gap, gap
+        self.pieces.insert(place, _Piece(word, gap, group))
+
+
+_PLAIN: Final[Mapping[str, Callable[[_Text, int, random.Random], None]]] = {
+    "swap": _Text.swap,
+    "duplicate": _Text.duplicate,
+    "punctuation": _Text.punctuate,
+}
+_WITH_WORDS: Final[Mapping[str, Callable[[_Text, int, random.Random, Synonyms], None]]] = {
+    "synonyms": _Text.replace,
+    "insert": _Text.insert_synonyms,
+}
+
+
+def _protected(context: str, answers: Sequence[Answer]) -> list[tuple[int, int]]:
+    """The answers, widened to whole words, in order; those that overlap are one."""
+    spans: list[tuple[int, int]] = []
+    for answer in sorted(answers, key=lambda answer: answer.start):
+        low, high = answer.start, answer.start + len(answer.text)
+        while low > 0 and not context[low - 1].isspace():
+            low -= 1
+        while high < len(context) and not context[high].isspace():
+            high += 1
+        if spans and low <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(high, spans[-1][1])
+        else:
+            spans.append((low, high))
+    return spans
+
+
+def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
+    """The pieces with a group for each sentence, whose last word belongs to none."""
+    sentences = 0
+    for piece in pieces:
+        ends = _SENTENCE_END.search(piece.text) is not None or "\n" in piece.gap
+        if piece.group is not None:
+            piece.group = None if ends else piece.group + sentences
+        sentences += ends
+    return pieces
+
+
+# Words that mean the same
+
+
+def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:
+    """A file with a group of words a line, separated by commas or tabs -> what may stand for each."""
+    found: dict[str, dict[str, None]] = {}
+    for line in read_text(path).splitlines():
+        group = [word for word in (part.strip() for part in re.split(r"[,\t]", line)) if word]
+        for word in group:
+            found.setdefault(word.lower(), {}).update(dict.fromkeys(other for other in group if other != word))
+    words = {word: tuple(others) for word, others in found.items() if others}
+    if not words:
+        raise LaminaError(f"{path}: no words that mean the same: write a group of them on each line, separated by commas")
+    return words
+
+
+def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
+    """What may stand for a word of a text, with its punctuation, its capital and its Korean particle.
+
+    >>> synonyms_of("(Big,", {"big": ["large"]})
+    ['(Large,']
+    >>> synonyms_of("학교는", {"학교": ["학원"]})
+    ['학원은']
+    """
+    match = _EDGES.match(word)
+    if match is None or not match[2]:
+        return []
+    before, core, after = match.groups()
+    if found := synonyms.get(core.lower()):
+        return [before + (other[:1].upper() + other[1:] if core[0].isupper() else other) + after for other in found]
+    for particle in _PARTICLES:
+        if core.endswith(particle) and (found := synonyms.get(core.removesuffix(particle))):
+            return [before + other + _particle(particle, other) + after for other in found]
+    return []
+
+
+def _particle(particle: str, stem: str) -> str:
+    """The particle in the form that the stem asks for."""
+    last = ord(stem[-1]) - 0xAC00
+    if not 0 <= last < 11172:
+        return particle
+    for closed, opened in _FORMS:
+        if particle in (closed, opened):
+            final = last % 28  # 0 is a vowel, 8 the consonant ㄹ, after which it is 로
+            return opened if final == 0 or (closed == "으로" and final == 8) else closed
+    return particle

@@ -1,0 +1,207 @@
+"""Finished runs of one recipe -> a run whose weights are the mean of theirs (a model soup): no dearer to use than one of them.
+
+Wortsman et al. 2022, the uniform soup. It can work because runs that begin with the same pretrained weights end near each
+other; of encoders that began at random it is not to be expected.
+
+What was settled on the members' held-out parts does not carry over: each seed holds out other articles, on which the other
+members were trained. So the threshold for "no answer" is 0 and confidences are not calibrated, unless `data` names questions
+that no member has seen. Those of the dev set are refused, for scores at a threshold that was tuned on them would flatter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from lamina.assemble import load_trained
+from lamina.cache.part import Part
+from lamina.data.tokenizer import Tokenizer
+from lamina.errors import LaminaError
+from lamina.files import make_folder, read_bytes, read_json, replacing, write_json
+from lamina.judging import Judges
+from lamina.material import AnyPart, cut, dev_of
+from lamina.progress import Progress, Silent
+from lamina.recipe import Recipe, TaskOptions, parse_recipe
+from lamina.run import FORMAT, Run, versions
+from lamina.training.checkpoint import load_weights, trained_weights
+from lamina.training.options import choose_device
+
+_OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
+
+
+def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progress: Progress | None = None) -> Run:
+    """Writes the mean of finished runs as the new run folder `out`, and scores it on the recipe's dev set as training does.
+
+    The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to settle thresholds on.
+    """
+    progress = progress or Silent()
+    if not runs:
+        raise LaminaError("an average needs runs: name at least one")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LaminaError(f"{out}: is there already: write the average into a new folder")
+    members = [Run.open(path) for path in runs]
+    recipe = _same_recipe(members)
+    weights = mean_weights([member.model for member in members])
+    progress.say(f"the mean of {len(members)} runs, {len(weights)} weights each")
+    device = choose_device(recipe.train.device)
+    trained = load_trained(members[0].path, device)
+    if weights.keys() == trained_weights(trained.model).keys():  # it stands on an encoder that can be had again
+        load_weights(trained.model, weights)
+    else:
+        trained.model.load_state_dict(weights)
+    nothing, dev = dict[str, AnyPart](), dict[str, AnyPart]()
+    for name, task in recipe.tasks.items():
+        nothing[name], dev[name] = (
+            Part(examples, cut(recipe, task, examples, trained.tokenizer)) for examples in ([], dev_of(task))
+        )
+    unseen = nothing if data is None else {name: _to_settle_on(recipe, name, data, trained.tokenizer) for name in recipe.tasks}
+    run = Run(out)
+    make_folder(out)
+    judges = Judges(recipe, trained.tokenizer)
+    settled = judges.settle(trained.model, unseen)
+    judges.score(run, trained.model, dev, settled, progress)
+    _write(run, members, weights, settled, data)
+    return run
+
+
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of weights with the same names and shapes, computed in double precision, in the type that they have.
+
+    Whole numbers are not averaged: they must be equal.
+    """
+    opened = [_open(file) for file in files]
+    names = [set(file.keys()) for file in opened]
+    for file, own in zip(files, names, strict=True):
+        if odd := sorted(own ^ names[0]):
+            raise LaminaError(f"{file}: {odd[0]} is not in both it and {files[0]}: average runs of one recipe")
+    return {name: _mean(name, [file.get_tensor(name) for file in opened], files) for name in opened[0].keys()}  # noqa: SIM118
+
+
+def _mean(name: str, values: Sequence[Tensor], files: Sequence[Path]) -> Tensor:
+    first = values[0]
+    for file, value in zip(files, values, strict=True):
+        if value.shape != first.shape or value.dtype != first.dtype:
+            raise LaminaError(
+                f"{file}: {name} is {_shape(value)}, but {_shape(first)} in {files[0]}: average runs of one recipe"
+            )
+        if not first.is_floating_point() and not torch.equal(value, first):
+            raise LaminaError(f"{file}: {name} is not as in {files[0]}, and whole numbers have no mean")
+    if not first.is_floating_point() or len(values) == 1:
+        return first
+    total = torch.zeros_like(first, dtype=torch.float64)
+    for value in values:
+        total += value
+    return (total / len(values)).to(first.dtype)
+
+
+def _shape(value: Tensor) -> str:
+    return f"{'x'.join(map(str, value.shape)) or 'one number'} ({str(value.dtype).removeprefix('torch.')})"
+
+
+def _open(file: Path) -> Any:
+    try:
+        return safe_open(file, framework="pt")
+    except (OSError, SafetensorError) as error:
+        raise LaminaError(f"{file}: cannot be read ({str(error).splitlines()[0]}): copy or train the run again") from None
+
+
+def _same_recipe(members: Sequence[Run]) -> Recipe:
+    """The recipe that all have but for the seed; they stand on the same encoder and read with the same tokenizer."""
+    first = members[0]
+    recipes = [parse_recipe(read_json(member.recipe), name=str(member.recipe)) for member in members]
+    wanted = _comparable(recipes[0])
+    for member, recipe in zip(members, recipes, strict=True):
+        if difference := _difference(wanted, _comparable(recipe)):
+            raise LaminaError(
+                f"{member.path}: its recipe is not that of {first.path} ({difference}): average seeds of one recipe"
+            )
+        for what, file in (("encoder's shape", "encoder"), ("tokenizer", "tokenizer")):
+            if read_bytes(getattr(member, file)) != read_bytes(getattr(first, file)):
+                raise LaminaError(f"{member.path}: its {what} is not that of {first.path}: average seeds of one recipe")
+        if _encoder_of(member).get("sha256") != _encoder_of(first).get("sha256"):
+            raise LaminaError(f"{member.path}: began with other weights than {first.path}: average runs of one encoder")
+    return recipes[0]
+
+
+def _comparable(recipe: Recipe) -> dict[str, Any]:
+    values = recipe.model_dump(mode="json")
+    return values | {"train": {name: value for name, value in values["train"].items() if name not in _OF_THE_MACHINE}}
+
+
+def _difference(one: Any, other: Any, place: str = "") -> str:
+    """The first field in which two recipes differ, with both values; nothing where they do not."""
+    if one == other:
+        return ""
+    if isinstance(one, dict) and isinstance(other, dict):
+        key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
+        return _difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+    return f"{place.removeprefix('tasks.main.')} = {other!r}, not {one!r}"
+
+
+def _encoder_of(run: Run) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = read_json(run.info).get("encoder", {})
+    return found
+
+
+def _to_settle_on(recipe: Recipe, name: str, data: str, tokenizer: Tokenizer) -> AnyPart:
+    """The data to settle thresholds on, read as the task reads its dev set."""
+    task = recipe.tasks[name]
+    if len(recipe.tasks) > 1:
+        raise LaminaError("--data: these runs have several tasks, of which one file cannot settle all thresholds: leave it out")
+    if data == task.data.dev:
+        raise LaminaError(f"--data {data}: is the dev set; tuned on it, scores would flatter: name other data")
+    other: TaskOptions = task.model_copy(
+        update={"data": task.data.model_copy(update={"dev": data, "dev_every": None, "dev_questions": None})}
+    )
+    examples = dev_of(other)
+    return Part(examples, cut(recipe, task, examples, tokenizer))
+
+
+def _write(
+    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], data: str | None
+) -> None:
+    """The files of a finished run; run.json, which says so, comes last."""
+    first = members[0]
+    with replacing(run.model) as draft:
+        save_file({name: value.contiguous() for name, value in weights.items()}, draft)
+    for source, copy in ((first.recipe, run.recipe), (first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
+        shutil.copyfile(source, copy)
+    infos = [read_json(member.info) for member in members]
+    costs = [info.get("costs", {}) for info in infos]
+    about = {
+        "members": [
+            {"path": str(member.path), **{key: info.get(key) for key in ("seed", "threshold", "score")}}
+            for member, info in zip(members, infos, strict=True)
+        ],
+        "settled_on": data,
+    }
+    info = {
+        "format": FORMAT,
+        "versions": versions(),
+        "seed": infos[0].get("seed"),
+        "encoder": _encoder_from(run, first),
+        "parameters": infos[0].get("parameters"),
+        "average": about,
+        "threshold": 0.0,
+        **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
+        "costs": {key: sum(cost.get(key, 0.0) for cost in costs) for key in ("train_seconds", "store_seconds")},
+        "finished": True,
+    }
+    write_json(run.info, info)
+
+
+def _encoder_from(run: Run, first: Run) -> dict[str, Any]:
+    """What the first member says of the encoder below it, whose folder, if it has one, lies elsewhere from here."""
+    encoder = dict(_encoder_of(first))
+    if encoder.get("folder"):
+        below = (first.path / encoder["folder"]).resolve()
+        encoder["folder"] = os.path.relpath(below, run.path.resolve())
+    return encoder

@@ -1,0 +1,281 @@
+"""Questions that no text answers, made from those that it does."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from lamina.augment.antonyms import ANTONYMS
+from lamina.augment.entities import known_names, names, numerals, sentences
+from lamina.augment.unanswerable import (
+    MARKS,
+    Library,
+    UnanswerableOptions,
+    change_number,
+    make_unanswerable,
+    negate,
+    other_paragraph,
+    source_id,
+    squeeze,
+    swap_antonym,
+    swap_entity,
+    with_unanswerable,
+)
+from lamina.data.examples import Example
+from lamina.data.squad import read
+from lamina.errors import LaminaWarning
+from tests import tiny
+
+PLAN = (
+    "On 27 April 1944 Patrick Abercrombie published the Plan for Plymouth. By 1964 over 20,000 new homes had been built. "
+    "The architect James Paton disliked tower blocks. Later, Armada Way became a wide street in Devon."
+)
+WROTE = tiny.example(PLAN, "Patrick Abercrombie", question="Who published the large Plan for Plymouth?")
+LIKED = tiny.example(PLAN, "tower blocks", question="What did James Paton dislike?")
+
+
+def draws(count: int = 30) -> list[random.Random]:
+    return [random.Random(seed) for seed in range(count)]
+
+
+# What is found in a text
+
+
+def test_names_are_runs_of_capitals() -> None:
+    found = {entity.text: entity.kind for entity in names(PLAN)}
+    assert found == {
+        "Patrick Abercrombie": "name",
+        "Plan": "name",
+        "Plymouth": "name",
+        "James Paton": "name",
+        "Armada Way": "name",
+        "Devon": "place",
+    }
+    for entity in names(PLAN):
+        assert PLAN[entity.start : entity.end] == entity.text
+    more = names("He met King Louis XIV of France at the University of Paris. Sir Isaac Newton's laws. However it failed.")
+    assert [(entity.text, entity.kind) for entity in more] == [
+        ("King Louis XIV of France", "name"),
+        ("University of Paris", "group"),
+        ("Isaac Newton", "person"),
+    ]
+
+
+def test_names_of_lower_cased_texts_are_known_from_others() -> None:
+    known = known_names([PLAN.replace("Later", "In Devon") + " He saw Devon, devoted to Devon and Plymouth."], least=2)
+    assert {"devon", "plymouth"} <= known and "plan" not in known and "homes" not in known
+    found = names("later , devon was sold to plymouth devon .", known)
+    assert [entity.text for entity in found] == ["devon", "plymouth devon"]
+    assert names("later , devon was sold .") == []
+
+
+def test_numerals() -> None:
+    text = (
+        "In 1944, the 1960s, 9 , 800 pages, 12,000 men, 3rd, third, 11.4% and 15 percent, seven, on Monday 2 May; 2013-14, v2"
+    )
+    assert [(entity.text, entity.kind) for entity in numerals(text)] == [
+        ("1944", "year"),
+        ("1960s", "decade"),
+        ("9 , 800", "number"),
+        ("12,000", "number"),
+        ("3rd", "ordinal"),
+        ("third", "ordinal"),
+        ("11.4%", "percent"),
+        ("15 percent", "percent"),
+        ("seven", "number"),
+        ("Monday", "day"),
+        ("2", "number"),
+        ("May", "month"),
+    ]
+
+
+def test_sentences_cover_the_text() -> None:
+    found = sentences(PLAN)
+    assert len(found) == 4 and found[0][0] == 0 and found[-1][1] == len(PLAN)
+    assert "".join(PLAN[low:high] for low, high in found) == PLAN
+    assert sentences("") == []
+
+
+def test_the_list_of_opposites() -> None:
+    assert len(ANTONYMS) > 1000
+    assert all(word not in others and word == word.lower() for word, others in ANTONYMS.items())
+    assert "largest" in ANTONYMS["smallest"] and "smallest" in ANTONYMS["largest"]
+
+
+# One question
+
+
+def test_a_name_becomes_another_of_the_text() -> None:
+    asked = {made.question for draw in draws() if (made := swap_entity(LIKED, draw)) is not None}
+    assert "What did Patrick Abercrombie dislike?" in asked and "What did Plymouth dislike?" in asked
+    assert "What did James Paton dislike?" not in asked
+    lower = tiny.example(PLAN, "tower blocks", question="what did james paton dislike ?")
+    made = swap_entity(lower, random.Random(0))
+    assert made is not None and made.question == made.question.lower() != lower.question
+    assert (made.answers, made.context, made.id, made.group) == ((), PLAN, "q#swap-entity", "q#swap-entity")
+
+
+def test_what_stands_beside_the_answer_is_no_replacement() -> None:
+    """Of things that are named together the same is often true."""
+    text = "Robert Scott and Frank Bickerton lived in Plymouth. Keith Rowe was born elsewhere."
+    example = tiny.example(text, "Plymouth", question="Where did Robert Scott live?")
+    asked = {made.question for draw in draws() if (made := swap_entity(example, draw)) is not None}
+    assert asked == {"Where did Keith Rowe live?"}
+
+
+def test_sentences_that_speak_of_it_are_no_source_of_names() -> None:
+    text = "Robert Scott was born in 1868. Frank Bickerton was born in 1889. The tutor was Keith Rowe."
+    example = tiny.example(text, "1868", question="When was Robert Scott born?")
+    asked = {made.question for draw in draws() if (made := swap_entity(example, draw)) is not None}
+    assert asked == {"When was Keith Rowe born?"}
+
+
+def test_other_forms_of_a_name_and_the_subject_are_no_replacement() -> None:
+    text = "In 1868 it began. The United Nations met. The UN met again. Nations United is a film. It was cold in Plymouth."
+    example = tiny.example(text, "1868", question="When did the United Nations begin?")
+    assert {swap_entity(example, draw).question for draw in draws()} == {"When did the Plymouth begin?"}  # type: ignore[union-attr]
+    about = Example("q", example.question, text, example.answers, "q", "Plymouth")
+    assert swap_entity(about, random.Random(0)) is None
+
+
+def test_a_word_becomes_its_opposite() -> None:
+    made = swap_antonym(WROTE, random.Random(0))
+    assert made is not None and made.question == "Who published the small Plan for Plymouth?"
+    assert made.id == "q#swap-antonym"
+    said = tiny.example(PLAN + " A small plan.", "Patrick Abercrombie", question=WROTE.question)
+    assert swap_antonym(said, random.Random(0)) is None, "the text may tell of the opposite"
+    assert swap_antonym(tiny.example(PLAN, "1964", question="How long did it take?"), random.Random(0)) is None
+    assert swap_antonym(tiny.example(PLAN, "1964", question="When was it not large?"), random.Random(0)) is None
+    article = tiny.example(PLAN, "1964", question="When was an easy way found?")
+    assert swap_antonym(article, random.Random(1)).question in (  # type: ignore[union-attr]
+        "When was a difficult way found?",
+        "When was an easy way lost?",
+        "When was a harder way found?",
+    )
+
+
+def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
+    example = tiny.example(PLAN, "Plan for Plymouth", question="What was published in April 1944?")
+    for draw in draws():
+        made = change_number(example, draw)
+        assert made is not None and made.id == "q#change-number"
+        year = numerals(made.question)[-1].text
+        assert year not in PLAN and 1914 <= int(year) <= 1974
+    bound = tiny.example(PLAN, "20,000", question="How many homes had been built by 1964?")
+    assert change_number(bound, random.Random(0)) is None
+    all_ten = "Ada won season one. Two, 3, four, the fifth, six, the 7th, eight, nine and the tenth had other winners."
+    seasons = tiny.example(all_ten, "Ada", question="Who won the first season?")
+    assert change_number(seasons, random.Random(0)) is None, "the text tells of all the others"
+    begin = tiny.example(PLAN, "1944", question="When did it first begin?")
+    assert change_number(begin, random.Random(0)) is None
+    pages = tiny.example("a . 9 , 800 pages .", "a", question="what has 9 , 800 pages ?")
+    assert " , " in change_number(pages, random.Random(0)).question  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("question", "denied"),
+    [
+        ("Who was born in 1868?", "Who wasn't born in 1868?"),
+        ("What can a heron eat?", "What can't a heron eat?"),
+        ("what will it do ?", "what won't it do ?"),
+        ("Who did not sing?", None),
+        ("Was it red?", None),
+    ],
+)
+def test_denial(question: str, denied: str | None) -> None:
+    made = negate(tiny.example(PLAN, "1944", question=question), random.Random(0))
+    assert (made and made.question) == denied
+
+
+# Another text
+
+
+def paragraph(text: str, answer: str | None, question: str, id: str, article: str = "a") -> Example:
+    made = tiny.example(text, answer, question=question, id=id)
+    return Example(id, question, text, made.answers, id, article)
+
+
+def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
+    facts = "The heron of Wells eats figs every morning, sleeps at noon, and dreams of snow and ice at night."
+    source = paragraph(facts, "figs", "What does the heron of Wells eat every morning?", "1")
+    twin = paragraph(facts.lower().replace(",", " ,").replace("figs", "fruit"), None, "who ?", "2")
+    answer = paragraph("A heron in Wells likes dried Figs, green moss and river weed.", None, "who?", "3")
+    alike = paragraph("Bronze statues of a heron adorn the harbour at Wells, which children adore.", None, "who?", "4")
+    others = [paragraph(f"Otters swim in lake {number}.", None, "who?", f"o{number}", "b") for number in range(10)]
+    library = Library([source, twin, answer, alike, *others])
+    made = other_paragraph(source, library)
+    assert made is not None and made.context == alike.context
+    assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1", source.question, ())
+    assert other_paragraph(source, Library([source, twin, answer, *others])) is None
+    vague = paragraph(source.context, "figs", "What does the heron of Wells eat?", "1")
+    assert other_paragraph(vague, library) is None
+
+
+# Many questions
+
+
+def fables() -> list[Example]:
+    return tiny.corpus(40)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5])
+@pytest.mark.parametrize("replace", [False, True])
+def test_the_share_is_reached(share: float, replace: bool) -> None:
+    examples = fables()
+    options = UnanswerableOptions(share=share, replace=replace, kinds=("antonym", "number", "negation", "paragraph"))
+    found = with_unanswerable(examples, options, 0)
+    assert sum(not example.answers for example in found) / len(found) == pytest.approx(share, abs=0.01)
+    assert len({example.id for example in found}) == len(found)
+    assert (len(found) == len(examples)) is replace
+    if not replace:
+        assert found[: len(examples)] == examples
+
+
+def test_each_says_how_it_was_made() -> None:
+    examples = fables()
+    ids = {example.id for example in examples if example.answers}
+    made = make_unanswerable(examples, UnanswerableOptions(share=0.45, kinds=("negation", "paragraph")), 0)
+    assert {f"#{one.id.rpartition('#')[2]}" for one in made} <= set(MARKS.values())
+    assert all(source_id(one.id) in ids and not one.answers for one in made)
+
+
+def test_equal_for_equal_seeds_and_other_in_other_epochs() -> None:
+    examples, options = fables(), UnanswerableOptions(share=0.3, kinds=("negation",))
+    first = make_unanswerable(examples, options, 1, epoch=0)
+    assert make_unanswerable(examples, options, 1, epoch=0) == first
+    assert make_unanswerable(examples, options, 1, epoch=1) != first != make_unanswerable(examples, options, 2)
+    once = options.model_copy(update={"per_epoch": False})
+    assert make_unanswerable(examples, once, 1, epoch=1) == make_unanswerable(examples, once, 1, epoch=0)
+
+
+def test_there_may_be_enough_already_or_too_few_to_make() -> None:
+    assert make_unanswerable(fables(), UnanswerableOptions(share=0.2), 0) == []
+    with pytest.warns(LaminaWarning, match=r"questions were wanted for share = 0.9, \d+ could be made"):
+        make_unanswerable(fables(), UnanswerableOptions(share=0.9, kinds=("negation",)), 0)
+    with pytest.raises(ValidationError):
+        UnanswerableOptions(kinds=())
+
+
+def test_real_questions(shared: Path) -> None:
+    """Every way works on the real training set, also on its lower-cased part, and no answer is left in another text."""
+    examples = read(shared / "data/squad2-train-assembled.json.xz")[::8]
+    originals = {example.id: example for example in examples}
+    made = make_unanswerable(examples, UnanswerableOptions(share=0.4), 0)
+    ways = Counter(one.id.rpartition("#")[2] for one in made)
+    assert set(ways) == {"swap-entity", "swap-antonym", "change-number", "other-paragraph"}
+    assert min(ways.values()) > 0.1 * len(made)
+    lower = [one for one in made if one.article.startswith("unansq") and "#swap" in one.id]
+    assert len(lower) > 10
+    for one in made:
+        original = originals[source_id(one.id)]
+        assert original.answers and not one.answers
+        if one.id.endswith("#other-paragraph"):
+            assert one.question == original.question and one.context != original.context
+            assert not any(squeeze(answer.text) in squeeze(one.context) for answer in original.answers)
+        else:
+            assert one.context == original.context and one.question != original.question
+            assert "  " not in one.question or "  " in original.question

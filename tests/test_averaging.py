@@ -1,0 +1,135 @@
+"""Runs whose weights are the mean of others'."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import lamina as library
+from lamina.averaging import average, mean_weights
+from lamina.data.squad import to_squad
+from lamina.errors import LaminaError
+from lamina.files import read_json, write_json
+from lamina.run import Run
+from tests import tiny
+from tests.command import lamina
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two short runs of one recipe with two seeds."""
+    path = tmp_path_factory.mktemp("average")
+    (path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
+    (path / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(5))))
+    (path / "unseen.json").write_text(json.dumps(to_squad(tiny.corpus(8)[25:])))
+    (path / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=path))
+    for seed in range(2):
+        settings = ("--set", f"train.seed={seed}", "--set", "train.epochs=0.5")
+        trained = lamina("train", path / "small.toml", "--out", path / f"run{seed}", *settings, "--json")
+        assert trained.code == 0, trained.err
+    yield path
+
+
+def runs(folder: Path) -> list[Path]:
+    return [folder / "run0", folder / "run1"]
+
+
+def test_of_one_run_it_is_that_run(folder: Path, tmp_path: Path) -> None:
+    run, made = Run(folder / "run0"), average([folder / "run0"], tmp_path / "out")
+    one, other = load_file(run.model), load_file(made.model)
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    assert read_json(made.scores)["zero"] == read_json(run.scores)["zero"]
+    assert read_json(made.recipe) == read_json(run.recipe)
+    assert load_file(made.outputs)["start"].equal(load_file(run.outputs)["start"])
+
+
+def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Path) -> None:
+    made = average(runs(folder), tmp_path / "out")
+    first, second, mean = (load_file(Run(path).model) for path in (*runs(folder), made.path))
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+    for name, value in mean.items():
+        torch.testing.assert_close(value, (first[name] + second[name]) / 2, atol=1e-6, rtol=0)
+    scores = read_json(made.scores)
+    assert scores["zero"]["total"] == 25 and scores["tuned"] == scores["zero"] | {"threshold": 0.0}
+    about = read_json(made.info)
+    assert [member["seed"] for member in about["average"]["members"]] == [0, 1]
+    assert (about["threshold"], about["average"]["settled_on"], about["finished"]) == (0, None, True)
+    reader = library.load(tmp_path / "out")
+    example = tiny.corpus(1)[0]
+    assert reader.threshold == 0
+    assert reader.answer(example.question, example.context, threshold=1e9).text in example.context
+    evaluated = lamina("evaluate", made.path, "--data", folder / "dev.json", "--json")
+    assert json.loads(evaluated.out)["f1"] == pytest.approx(scores["zero"]["f1"])
+
+
+def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:
+    made = average(runs(folder), tmp_path / "out", data=str(folder / "unseen.json"))
+    about, scores = read_json(made.info), read_json(made.scores)
+    assert about["average"]["settled_on"] == str(folder / "unseen.json")
+    assert about["threshold"] == scores["tuned"]["threshold"] == library.load(made.path).threshold
+    with pytest.raises(LaminaError, match="is the dev set"):
+        average(runs(folder), tmp_path / "other", data=str(folder / "dev.json"))
+    assert not (tmp_path / "other").exists()
+
+
+def test_runs_that_do_not_belong_together(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folder / "run1", other)
+    recipe = read_json(Run(other).recipe)
+    write_json(Run(other).recipe, recipe | {"train": recipe["train"] | {"lr": 0.5}})
+    with pytest.raises(LaminaError, match=r"other: its recipe is not that of .*run0 \(train.lr = 0.5, not 0.001\)") as caught:
+        average([folder / "run0", other], tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    write_json(Run(other).recipe, recipe)
+    info = read_json(Run(other).info)
+    write_json(Run(other).info, info | {"encoder": info["encoder"] | {"sha256": "0"}})
+    with pytest.raises(LaminaError, match="began with other weights"):
+        average([folder / "run0", other], tmp_path / "out")
+    with pytest.raises(LaminaError, match="name at least one"):
+        average([], tmp_path / "out")
+    with pytest.raises(LaminaError, match="not a run folder"):
+        average([folder / "run0", tmp_path / "nowhere"], tmp_path / "out")
+    with pytest.raises(LaminaError, match="write the average into a new folder"):
+        average(runs(folder), other)
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_of_other_names_shapes_and_numbers(tmp_path: Path) -> None:
+    def stored(name: str, **weights: torch.Tensor) -> Path:
+        save_file(weights, tmp_path / name)
+        return tmp_path / name
+
+    one = stored("one", w=torch.tensor([1.0, 2.0]), n=torch.tensor([3]))
+    other = stored("other", w=torch.tensor([2.0, 4.0]), n=torch.tensor([3]))
+    mean = mean_weights([one, other, other])
+    torch.testing.assert_close(mean["w"], torch.tensor([5 / 3, 10 / 3]))
+    assert mean["n"].tolist() == [3]
+    with pytest.raises(LaminaError, match="n is not in both it and"):
+        mean_weights([one, stored("fewer", w=torch.tensor([1.0, 2.0]))])
+    with pytest.raises(LaminaError, match=r"w is 3 \(float32\), but 2 \(float32\) in .*one"):
+        mean_weights([one, stored("longer", w=torch.zeros(3), n=torch.tensor([3]))])
+    with pytest.raises(LaminaError, match=r"n is not as in .*one, and whole numbers have no mean"):
+        mean_weights([one, stored("counted", w=torch.zeros(2), n=torch.tensor([4]))])
+    (tmp_path / "broken").write_bytes(b"nonsense")
+    with pytest.raises(LaminaError, match="broken: cannot be read"):
+        mean_weights([one, tmp_path / "broken"])
+
+
+def test_the_command(folder: Path, tmp_path: Path) -> None:
+    printed = lamina("average", *runs(folder), "--out", tmp_path / "out", "--json")
+    assert printed.code == 0, printed.err
+    result = json.loads(printed.out)
+    assert result["threshold"] == 0 and len(result["average"]["members"]) == 2
+    assert result["scores"] == read_json(tmp_path / "out" / "scores.json")
+    shown = lamina("average", *runs(folder), "--out", tmp_path / "again")
+    assert shown.code == 0 and "F1" in shown.out and "the average of 2" in shown.out
+    refused = lamina("average", *runs(folder), "--out", tmp_path / "out")
+    assert (refused.code, refused.out) == (2, "") and "new folder" in refused.err
+    together = lamina("ensemble", folder / "run0", tmp_path / "out", "--out", tmp_path / "both", "--json")
+    assert together.code == 0, together.err
