@@ -53,8 +53,7 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
         try:
             training[name] = training_part(recipe, name, learned, tokenizer)
             holdout[name], scored[name] = (
-                Part(examples, cut(recipe, task, examples, tokenizer))
-                for examples in (held_out, dev_of(task) if dev else [])
+                Part(examples, cut(recipe, task, examples, tokenizer)) for examples in (held_out, dev_of(task) if dev else [])
             )
         except LaminaError as error:
             raise LaminaError(str(error) if name == "main" else f"tasks.{name}: {error}") from None
