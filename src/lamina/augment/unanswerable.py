@@ -66,7 +66,8 @@ _CONTRACTED: Final = {"can": "can't", "will": "won't"}
 _FUNCTION: Final = """
 a an the of in on at by to from for with as and or but is are was were be been being do does did has have had can could may
 might must shall should will would what which who whom whose when where why how many much that this these those it its he she
-his her their they them there than then into about also not no name named called type kind did during between after before
+his her their they them there than then into about also not no name named called type kind during between after before
+purpose meaning mean role term known
 """
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
 _BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" asks for the same as "how short"
