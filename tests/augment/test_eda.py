@@ -6,6 +6,7 @@ import random
 import unicodedata
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -145,7 +146,7 @@ def test_korean_particles_stay_with_the_answer() -> None:
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_syllables_and_letters_are_treated_alike(form: str) -> None:
+def test_syllables_and_letters_are_treated_alike(form: Literal["NFC", "NFD"]) -> None:
     context = unicodedata.normalize(form, "그 학교는 서울에 있고 학생은 모두 서른 명이다.")
     answer = unicodedata.normalize(form, "서울")
     example = made(context, (context.index(answer), context.index(answer) + len(answer)))

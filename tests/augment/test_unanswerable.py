@@ -57,11 +57,12 @@ def test_names_are_runs_of_capitals() -> None:
     }
     for entity in names(PLAN):
         assert PLAN[entity.start : entity.end] == entity.text
-    more = names("He met King Louis XIV of France at the University of Paris. Sir Isaac Newton's laws. However it failed.")
+    more = names("King Louis XIV of France saw the University of Paris. Sir Isaac Newton's laws. Eventually Apple failed.")
     assert [(entity.text, entity.kind) for entity in more] == [
         ("King Louis XIV of France", "name"),
         ("University of Paris", "group"),
         ("Isaac Newton", "person"),
+        ("Apple", "name"),
     ]
 
 
@@ -149,6 +150,7 @@ def test_a_word_becomes_its_opposite() -> None:
     said = tiny.example(PLAN + " A small plan.", "Patrick Abercrombie", question=WROTE.question)
     assert swap_antonym(said, random.Random(0)) is None, "the text may tell of the opposite"
     assert swap_antonym(tiny.example(PLAN, "1964", question="How long did it take?"), random.Random(0)) is None
+    assert swap_antonym(tiny.example(PLAN, "1964", question="When did it last?"), random.Random(0)) is None
     assert swap_antonym(tiny.example(PLAN, "1964", question="When was it not large?"), random.Random(0)) is None
     article = tiny.example(PLAN, "1964", question="When was an easy way found?")
     assert swap_antonym(article, random.Random(1)).question in (  # type: ignore[union-attr]
@@ -211,6 +213,9 @@ def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
     assert made is not None and made.context == alike.context
     assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1", source.question, ())
     assert other_paragraph(source, Library([source, twin, answer, *others])) is None
+    unnamed = paragraph(facts.replace("Wells", "wells"), "figs", "What does the heron of the wells eat every morning?", "1")
+    assert other_paragraph(unnamed, library) is None
+    assert other_paragraph(unnamed, library, {"heron"}) is not None
     vague = paragraph(source.context, "figs", "What does the heron of Wells eat?", "1")
     assert other_paragraph(vague, library) is None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -90,12 +90,17 @@ def names(text: str, known: Collection[str] = ()) -> list[Entity]:
     for match in _NAME.finditer(text):
         words = match.group().split(" ")
         start = match.start()
-        while words and (words[0].lower() in _NO_NAMES or (start in begins and len(words) == 1 and words[0] not in inside)):
+        while words and (words[0].lower() in _NO_NAMES or (start in begins and _opens(words, inside))):
             start += len(words.pop(0)) + 1
         name = re.sub(r"(?:['’]s|['’.-]+)$", "", " ".join(words))
         if len(name) > 1 and name.lower() not in (*MONTHS, *DAYS) and name.lower() not in _NO_NAMES:
             found.append(Entity(name, _name_kind(text, start, name), start))
     return found
+
+
+def _opens(words: Sequence[str], inside: Collection[str]) -> bool:
+    """Has the first word its capital only because it opens a sentence? A word alone has, or an adverb."""
+    return words[0] not in inside and (len(words) == 1 or words[0].endswith("ly"))
 
 
 def known_names(texts: Iterable[str], least: int = 3) -> frozenset[str]:

@@ -19,7 +19,7 @@ What keeps the original answer from being right by chance:
   what the article is about.
 - A bound ("after 1990") may hold for another number too, so numbers behind such words stay.
 - Another text must lack the answer, however it is spelled, and some words of the question, of which there must be enough to
-  tell what it is about; and it must not be the same text written differently.
+  tell what it is about, a name or number among them; and it must not be the same text written differently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import random
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -66,10 +66,12 @@ _CONTRACTED: Final = {"can": "can't", "will": "won't"}
 _FUNCTION: Final = """
 a an the of in on at by to from for with as and or but is are was were be been being do does did has have had can could may
 might must shall should will would what which who whom whose when where why how many much that this these those it its he she
-his her their they them there than then into about also not no name named called type kind did during between after before
+his her their they them there than then into about also not no name named called type kind during between after before
+purpose meaning mean role term known
 """
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
 _BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" asks for the same as "how short"
+_ALSO_VERBS: Final = ("last", "close", "open", "lower", "cool", "slow", "light")
 _WORDS_TO_TELL: Final = 4  # a question of fewer words that carry meaning ("Who joined the panel?") fits many texts
 _COMMON: Final = 0.05  # a word in more than this share of the texts finds none
 
@@ -161,7 +163,7 @@ def _makers(known: Known) -> dict[Way, Maker]:
         "entity": lambda example, draw: swap_entity(example, draw, known.names),
         "antonym": swap_antonym,
         "number": change_number,
-        "paragraph": lambda example, _: other_paragraph(example, known.library),
+        "paragraph": lambda example, _: other_paragraph(example, known.library, known.names),
         "negation": negate,
     }
 
@@ -196,6 +198,8 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
     for before, match in pairwise(words):
         word = match.group()
         if word not in ANTONYMS or before.group().lower() in _BEFORE_MEASURES:
+            continue
+        if word in _ALSO_VERBS and not _OWNED.search(before.group().lower()):  # how long did it last?
             continue
         new = [other for other in ANTONYMS[word] if not text & set(other.split())]
         if new and not _in_answers(word, example):
@@ -399,6 +403,11 @@ class Text:
     stems: frozenset[str]
     squeezed: str
 
+    def tells(self, answer: str) -> bool:
+        """Does it hold the answer, however it is spelled, or more than half of its words?"""
+        words = set(_stems(answer))
+        return squeeze(answer) in self.squeezed or len(words & self.stems) > 0.5 * max(1, len(words))
+
 
 class Library:
     """All texts of the data, to find those that share rare words with a question."""
@@ -434,7 +443,7 @@ class Library:
             covered = sum(asked[stem] for stem in shared)
             if len(shared) < 2 or not 0.25 * total <= covered <= 0.65 * total:
                 continue
-            if any(squeeze(answer.text) in text.squeezed for answer in example.answers):
+            if any(text.tells(answer.text) for answer in example.answers):
                 continue
             if len(own & text.stems) <= 0.5 * min(len(own), len(text.stems)):
                 return text
@@ -446,13 +455,22 @@ class Library:
         return math.log(1 + (len(self._texts) - holding + 0.5) / (holding + 0.5))
 
 
-def other_paragraph(example: Example, library: Library) -> Example | None:
-    """The same question, put to a text that looks as if it might answer it."""
-    text = library.alike(example)
+def other_paragraph(example: Example, library: Library, known: Collection[str] = ()) -> Example | None:
+    """The same question, put to a text that looks as if it might answer it. A question without a name or a number stays: what
+    it asks may be told of something else there."""
+    text = library.alike(example) if _names_something(example.question, known) else None
     if text is None:
         return None
     made = example.id + MARKS["paragraph"]
     return replace(example, id=made, context=text.context, answers=(), article=text.article)
+
+
+def _names_something(question: str, known: Collection[str]) -> bool:
+    """Has it a capital behind its first word, a figure, or a known name? Scripts without capitals do not tell."""
+    rest = _WORD.findall(question)[1:]
+    if question.lower() == question.upper():
+        return True
+    return any(word[0].isupper() or word[0].isdigit() or word.lower() in known for word in rest)
 
 
 # Texts, roughly
