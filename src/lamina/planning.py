@@ -139,7 +139,8 @@ def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: M
         return (time.monotonic() - began) / tokens
 
     for term in loss.terms:
-        for _ in range(MEMORY if isinstance(term, Remembers) else 0):
-            cast(Remembers, term).after_step(model)
+        if isinstance(term, Remembers):
+            for _ in range(MEMORY):
+                term.after_step(model)
     probe()  # the first pass warms up
     return probe()

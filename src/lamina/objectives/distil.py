@@ -14,8 +14,8 @@ the classifier token), half its sum for starts and ends; for classes the mean ov
 half its sum for starts and ends. Scores and cosines have no distribution: either way it is the square of their difference.
 The teacher is without dropout and without gradient; it begins when it has seen K steps (`ema`: one) and `start` steps are done.
 
-Departures: the paper's public code compares starts only, over padding too, keeps dropout in the teachers of SDV, and its
-SDA teacher is close to zero instead of the mean. None of that can be switched on. The teacher's forwards are in float32.
+Departures: the paper's public code compares starts only, keeps dropout in the teachers of SDV, and has an SDA teacher close
+to zero instead of the mean. None of that can be switched on. The teacher's forwards are in float32.
 
 Only parameters that train and that the task reads are kept; batch norms are as they are now. The default encoder trains
 22.7 M of them, 91 MB: with K = 5, SDV keeps 454 MB and SDA, with the sum, 545 MB, in memory and in every checkpoint. Frozen,
