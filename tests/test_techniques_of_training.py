@@ -51,9 +51,9 @@ def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_everything_at_once_stopped_and_resumed_ends_the_same(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, teacher: str
 ) -> None:
-    made = recipe(folder, *EVERYTHING, f"terms.distil.teacher={teacher}")
+    made = recipe(folder, *EVERYTHING, f"terms.distil.teacher={teacher}", "train.epochs=2", "train.keep=last")
     whole = trainer.train(made, tmp_path / "whole")
-    assert len(losses(whole)) > 7
+    assert len(losses(whole)) > 10
     step, calls = planning.make_step, itertools.count(1)
 
     def stopping(*arguments: Any) -> Any:
@@ -89,8 +89,8 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
 @pytest.mark.parametrize("setting", EVERYTHING)
 def test_each_alone_changes_the_run(folder: Path, plain: Run, tmp_path: Path, setting: str) -> None:
     run = trainer.train(recipe(folder, setting), tmp_path / "run")
-    assert len(losses(run)) == len(losses(plain))
-    assert run.model.read_bytes() != plain.model.read_bytes()
+    pairs = list(zip(losses(run), losses(plain), strict=True))
+    assert any(abs(found - without) > 1e-3 for found, without in pairs)
 
 
 def test_stored_states_are_distilled_as_the_live_encoder_is(

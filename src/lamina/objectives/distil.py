@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -50,7 +50,8 @@ def mean_of(outputs: Sequence[Outputs]) -> Outputs:
     """What several models say together: every number is the mean of theirs. Where logits count is the same for all."""
     first = outputs[0]
     names = [field.name for field in fields(first) if getattr(first, field.name).is_floating_point()]
-    return replace(first, **{name: torch.stack([getattr(one, name) for one in outputs]).mean(0) for name in names})
+    means: dict[str, Any] = {name: torch.stack([getattr(one, name) for one in outputs]).mean(0) for name in names}
+    return replace(first, **means)
 
 
 # ---- what is kept of past steps
