@@ -19,8 +19,9 @@ to zero instead of the mean. None of that can be switched on. The teacher's forw
 
 Only parameters that train and that the task reads are kept; batch norms are as they are now. The default encoder trains
 22.7 M of them, 91 MB: with K = 5, SDV keeps 454 MB and SDA, with the sum, 545 MB, in memory and in every checkpoint. Frozen,
-with adapters of size 64 in all layers, it trains 0.60 M: 12 MB and 14 MB. EMA keeps one copy. SDA and EMA cost one forward a
-step, SDV K of them. Every task that is distilled keeps its own copies of the encoder's parameters.
+with adapters of size 64 in all layers, it trains 0.60 M: 12 MB and 14 MB. EMA keeps one copy. Every task that is distilled
+keeps its own copies of the encoder's parameters. SDA and EMA cost one forward, SDV K of them: a step of the default recipe
+takes 1.4 times as long with SDA and 2.4 times with SDV.
 """
 
 from __future__ import annotations

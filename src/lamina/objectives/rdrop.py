@@ -12,7 +12,7 @@ Departures: the mean of both objectives instead of their sum, so that the learni
 weight gives its balance of the two. What the task adds besides (ranking, SMART) sees the first pass alone. The second is in
 float32, also where the first is not.
 
-It costs a second forward and its backward: a step of training takes about twice as long.
+It costs a second forward and its backward: a step of the default recipe takes 1.8 times as long.
 """
 
 from __future__ import annotations
