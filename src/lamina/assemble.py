@@ -56,10 +56,11 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
 
 def build_losses(recipe: Recipe) -> dict[str, Loss]:
     """Of each task, the objective and the terms that are added to it."""
-    return {
-        name: Loss([task.objective.build(task.data.labels), *task.terms.build(name, task.data.labels)], task.weight)
-        for name, task in recipe.tasks.items()
-    }
+    losses = {}
+    for name, task in recipe.tasks.items():
+        objective = task.objective.build(task.data.labels)
+        losses[name] = Loss([objective, *task.terms.build(name, task.data.labels, objective)], task.weight)
+    return losses
 
 
 def build_on_meta(recipe: Recipe) -> Model:

@@ -13,12 +13,14 @@ from lamina.data.batches import pack
 from lamina.errors import LaminaError
 from lamina.material import AnyPart
 from lamina.model import Model
+from lamina.objectives import Remembers
 from lamina.training.checkpoint import copy_weights, load_weights
 from lamina.training.loop import Loss, Step
 from lamina.training.options import TrainOptions
 from lamina.training.plan import Plan, Turn, plan_steps
 
 Parts = Mapping[str, AnyPart]  # of each task
+MEMORY = 16  # steps that terms with a memory are told of before a probe, for what they do once they have one costs time
 
 
 def make_plan(
@@ -132,5 +134,9 @@ def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: M
             tokens += int(batch.mask.sum())
         return (time.monotonic() - began) / tokens
 
+    for term in loss.terms:
+        if isinstance(term, Remembers):
+            for _ in range(MEMORY):
+                term.after_step(model)
     probe()  # the first pass warms up
     return probe()

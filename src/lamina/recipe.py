@@ -94,8 +94,9 @@ class TaskOptions(BaseModel):
     @classmethod
     def _objective_of_the_head(cls, values: Any) -> Any:
         """A head trains by its own objective unless another is named."""
-        if isinstance(values, dict) and isinstance(values.get("head"), dict):
-            usual = OBJECTIVES.get(str(values["head"].get("type")))
+        head = values.get("head", {"type": "span"}) if isinstance(values, dict) else None
+        if isinstance(head, dict):
+            usual = OBJECTIVES.get(str(head.get("type")))
             objective = values.get("objective", {})
             if usual and isinstance(objective, dict):
                 return values | {"objective": {"type": usual} | objective}

@@ -6,61 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lamina.data.batches import Batch, make_batch
-from lamina.data.labels import Labels
-from lamina.encoder.blocks import Encoder
-from lamina.encoder.presets import PRESETS
+from lamina.data.batches import Batch
 from lamina.errors import LaminaError
-from lamina.heads import (
-    ClassificationHeadOptions,
-    ClassOutputs,
-    ConcatenationHeadOptions,
-    CosineHeadOptions,
-    PairOutputs,
-    RegressionHeadOptions,
-    ScoreOutputs,
-    SpanHeadOptions,
-    SpanOutputs,
-)
-from lamina.mixers import LastLayer
-from lamina.model import Model, Task
-from lamina.objectives import Remembers, SmartOptions, TermsOptions
+from lamina.heads import ClassOutputs, PairOutputs, ScoreOutputs, SpanOutputs
+from lamina.model import Model
+from lamina.objectives import CrossEntropyOptions, Remembers, SmartOptions, TermsOptions
 from lamina.objectives.divergence import divergence, symmetric_kl
 from lamina.objectives.smart import Smart, detached, without_dropout
-from tests.tiny import corpus, sentences, windows
-
-WIDTH = 16
-THREE = Labels(("bad", "fair", "good"))
-HEADS: dict[str, tuple[Any, Labels]] = {
-    "classification": (ClassificationHeadOptions(), THREE),
-    "regression": (RegressionHeadOptions(), Labels(low=0, high=5)),
-    "cosine": (CosineHeadOptions(), Labels(("no", "yes"))),
-    "concatenation": (ConcatenationHeadOptions(), THREE),
-    "span": (SpanHeadOptions(), Labels()),
-}
-EACH_HEAD = pytest.mark.parametrize("name", HEADS)
-
-
-def batch_of(name: str) -> Batch:
-    if name == "span":
-        return make_batch(windows(corpus(1)), range(5))
-    sides = HEADS[name][0].sides
-    return make_batch(sentences([0.0, 1.0] * 4, sides), range(8 * sides))
-
-
-def model_of(name: str = "classification", *, dropout: float = 0.0, std: float = 0.5) -> Model:
-    torch.manual_seed(0)
-    shape = replace(PRESETS["tiny"], layers=2, hidden=WIDTH, embedding=WIDTH, intermediate=2 * WIDTH, dropout=dropout)
-    options, labels = HEADS[name]
-    tasks = {"main": Task(LastLayer(WIDTH, 2), options.build(WIDTH, labels))}
-    tasks["other"] = Task(LastLayer(WIDTH, 2), ClassificationHeadOptions().build(WIDTH, THREE))
-    model = Model(Encoder(shape), tasks)
-    for key, parameter in model.named_parameters():
-        if parameter.ndim > 1 and not key.startswith("encoder.embeddings"):
-            nn.init.normal_(parameter, std=std / math.sqrt(parameter.shape[1] / 4))
-    return model.train()
+from tests.objectives.small import EACH_HEAD, THREE, batch_of, model_of
 
 
 def loss_of(term: Smart, model: Model, batch: Batch) -> Tensor:
@@ -299,9 +254,10 @@ def test_resumed_it_goes_on_exactly() -> None:
 
 
 def test_a_weight_of_nothing_adds_no_term() -> None:
-    assert TermsOptions(smart=SmartOptions(weight=0)).build("main", THREE) == []
-    assert TermsOptions().build("main", THREE) == []
-    assert [term.name for term in TermsOptions(smart=SmartOptions()).build("main", THREE)] == ["smart"]
+    objective = CrossEntropyOptions().build(THREE)
+    assert TermsOptions(smart=SmartOptions(weight=0)).build("main", THREE, objective) == []
+    assert TermsOptions().build("main", THREE, objective) == []
+    assert [term.name for term in TermsOptions(smart=SmartOptions()).build("main", THREE, objective)] == ["smart"]
 
 
 def test_weight_and_items() -> None:

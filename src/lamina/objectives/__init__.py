@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor
 
-from lamina.data.batches import Batch
 from lamina.data.labels import Labels
-from lamina.model import Model
 from lamina.objectives.answerability import AnswerabilityLoss, AnswerabilityLossOptions
+from lamina.objectives.distil import DistilOptions
 from lamina.objectives.ranking import RankingOptions
+from lamina.objectives.rdrop import RDropOptions
 from lamina.objectives.sentence import (
     BinaryCrossEntropyOptions,
     CosineEmbeddingOptions,
@@ -21,6 +20,7 @@ from lamina.objectives.sentence import (
 )
 from lamina.objectives.smart import SmartOptions
 from lamina.objectives.span import SpanLoss, SpanLossOptions
+from lamina.objectives.term import Remembers, Term
 
 ObjectiveOptions = Annotated[
     SpanLossOptions
@@ -38,7 +38,9 @@ __all__ = [
     "BinaryCrossEntropyOptions",
     "CosineEmbeddingOptions",
     "CrossEntropyOptions",
+    "DistilOptions",
     "ObjectiveOptions",
+    "RDropOptions",
     "RankingOptions",
     "Remembers",
     "SmartOptions",
@@ -50,29 +52,6 @@ __all__ = [
 ]
 
 
-class Term(Protocol):
-    """A part of the loss. Losses are sums over known totals: `counts` is asked of every micro-batch of a step before any
-    forward, so that each micro-batch adds its share of the whole step's mean. The terms of a task count under names of
-    their own. Each kind of outputs has its own terms."""
-
-    name: str
-
-    def counts(self, batch: Batch) -> dict[str, float]: ...
-
-    def __call__(self, model: Model, batch: Batch, outputs: Any, totals: dict[str, float]) -> Tensor: ...
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A term with a memory of the steps that were: it is told of each, and its memory is part of a checkpoint."""
-
-    def after_step(self, model: Model) -> None: ...
-
-    def state_dict(self) -> dict[str, Tensor]: ...
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
-
-
 class TermsOptions(BaseModel):
     """What is added to a task's objective; a weight of 0 adds nothing."""
 
@@ -80,7 +59,13 @@ class TermsOptions(BaseModel):
 
     ranking: RankingOptions | None = None
     smart: SmartOptions | None = None
+    distil: DistilOptions | None = None
+    rdrop: RDropOptions | None = None
 
-    def build(self, task: str, labels: Labels) -> list[Term]:
-        added = [options for options in (self.ranking, self.smart) if options is not None and options.weight]
-        return [options.build(task, labels) for options in added]
+    def build(self, task: str, labels: Labels, objective: Term) -> list[Term]:
+        """The terms of a task that is trained by `objective`."""
+        added = [options for options in (self.ranking, self.smart, self.distil) if options is not None and options.weight]
+        terms: list[Term] = [options.build(task, labels) for options in added]
+        if self.rdrop is not None and self.rdrop.weight:
+            terms.append(self.rdrop.build(task, objective))
+        return terms

@@ -53,6 +53,15 @@ def detached(outputs: Outputs) -> Outputs:
     return replace(outputs, **{field.name: getattr(outputs, field.name).detach() for field in fields(outputs)})
 
 
+def trained_by(model: Model, task: str) -> dict[str, Tensor]:
+    """The parameters that train and that the task reads."""
+    return {
+        name: value.detach()
+        for name, value in model.named_parameters()
+        if value.requires_grad and (not name.startswith("tasks.") or name.startswith(f"tasks.{task}."))
+    }
+
+
 class Smart:
     """The term, with the mean of past weights as its memory; there is none until the first step that asks for it."""
 
@@ -99,7 +108,7 @@ class Smart:
 
     def _past(self, model: Model, batch: Batch) -> Outputs:
         """What the mean of past models says."""
-        trained = self._trained(model)
+        trained = trained_by(model, self.task)
         if not self._mean:
             self._mean = {name: value.clone() for name, value in trained.items()}
         self._mean = {name: value.to(trained[name].device) for name, value in self._mean.items()}
@@ -107,17 +116,9 @@ class Smart:
             outputs: Outputs = functional_call(model, self._mean, (batch, self.task))
         return outputs
 
-    def _trained(self, model: Model) -> dict[str, Tensor]:
-        """The parameters that train and that this task reads."""
-        return {
-            name: value.detach()
-            for name, value in model.named_parameters()
-            if value.requires_grad and (not name.startswith("tasks.") or name.startswith(f"tasks.{self.task}."))
-        }
-
     def after_step(self, model: Model) -> None:
         if self._mean:
-            for name, value in self._trained(model).items():
+            for name, value in trained_by(model, self.task).items():
                 self._mean[name] = self._mean[name].to(value.device).lerp_(value, 1 - self.options.decay)
 
     def state_dict(self) -> dict[str, Tensor]:

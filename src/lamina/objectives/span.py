@@ -2,6 +2,25 @@
 
 Departure from the usual baselines: the softmax runs over the context and the classifier token only, so the model need
 not learn that an answer never lies in the question, in a separator or in padding.
+
+Weights and variants, of which none acts unless it is set; all can be combined, one inside the other in this order. With p the
+probabilities of the allowed positions and g the gold one:
+
+    label_smoothing e:  c = -(1 - e) log p_g - e mean over allowed positions of log p, for starts and for ends
+    focal y:            c is multiplied by (1 - p_g)^y (Lin et al. 2017); p_g is the model's own, smoothed or not
+    start_weight a:     (a c_start + c_end) / (a + 1), the loss of a window
+    answer_weight b:    (b mean over answerable windows + mean over the others) / (b + 1) instead of the mean over all
+
+Paper: Lee and Kim (004) weigh starts by 2, answerable windows by 2, or both. A window is answerable when it holds the answer.
+`answer_by` says over what the two means are taken:
+
+    class:  over all windows of the step, however it is cut into micro-batches
+    batch:  over the micro-batch, as in the paper's code; the step's loss is the mean of its micro-batches' losses, each
+            counting as many times as it has windows. It depends on train.memory_tokens, which cuts the step; a step in
+            one piece has the loss of "class"
+
+Where only one of the two kinds is there, both are the plain mean. An answer_weight of 1 is the plain mean too, as if the option
+were not there, and not the mean of the two means, which would count each window of the rarer kind for more.
 """
 
 from __future__ import annotations
@@ -9,7 +28,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,13 +38,35 @@ from lamina.heads.outputs import SpanOutputs
 from lamina.model import Model
 
 
-def span_cross_entropy(outputs: SpanOutputs, gold: Tensor) -> Tensor:
+def position_cross_entropy(
+    logits: Tensor, gold: Tensor, allowed: Tensor, *, focal: float = 0.0, label_smoothing: float = 0.0
+) -> Tensor:
+    """[R] the loss of one end of each window; `logits` and `allowed` [R, T], `gold` [R] an allowed position."""
+    logits = logits.masked_fill(~allowed, torch.finfo(logits.dtype).min)
+    losses = exact = F.cross_entropy(logits, gold, reduction="none")  # -log p_g
+    if label_smoothing:
+        logs = logits.log_softmax(-1).masked_fill(~allowed, 0)  # [R, T]
+        losses = (1 - label_smoothing) * exact - label_smoothing * logs.sum(-1) / allowed.sum(-1)
+    if focal:
+        others = -torch.expm1(-exact)  # 1 - p_g
+        losses = losses * others.clamp_min(torch.finfo(others.dtype).tiny) ** focal  # whose slope at 0 may be infinite
+    return losses
+
+
+def span_cross_entropy(
+    outputs: SpanOutputs, gold: Tensor, *, start_weight: float = 1.0, focal: float = 0.0, label_smoothing: float = 0.0
+) -> Tensor:
     """[R] the loss of each window; `gold` [R, 2] holds the first and last token of the answer."""
-    floor = torch.finfo(outputs.start.dtype).min
-    start = outputs.start.masked_fill(~outputs.allowed, floor)  # [R, T]
-    end = outputs.end.masked_fill(~outputs.allowed, floor)
-    first, last = gold.unbind(1)
-    return (F.cross_entropy(start, first, reduction="none") + F.cross_entropy(end, last, reduction="none")) / 2
+    start, end = (
+        position_cross_entropy(logits, position, outputs.allowed, focal=focal, label_smoothing=label_smoothing)
+        for logits, position in zip((outputs.start, outputs.end), gold.unbind(1), strict=True)
+    )
+    return (start_weight * start + end) / (start_weight + 1)
+
+
+def answerable_windows(batch: Batch) -> Tensor:
+    """[R] whether a window holds the answer; (0, 0) is the null answer."""
+    return batch.gold[:, 1] != 0
 
 
 class SpanLoss:
@@ -33,18 +74,66 @@ class SpanLoss:
 
     name = "span"
 
+    def __init__(
+        self,
+        *,
+        start_weight: float = 1.0,
+        answer_weight: float = 1.0,
+        answer_by: Literal["class", "batch"] = "class",
+        focal: float = 0.0,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        self.start_weight = start_weight
+        self.answer_weight = answer_weight
+        self.answer_by = answer_by
+        self.focal = focal
+        self.label_smoothing = label_smoothing
+
     def counts(self, batch: Batch) -> dict[str, float]:
-        return {"windows": float(len(batch.gold))}
+        return {"windows": float(len(batch.gold)), "answerable": float(answerable_windows(batch).sum())}
 
     def __call__(self, model: Model, batch: Batch, outputs: SpanOutputs, totals: dict[str, float]) -> Tensor:
-        return span_cross_entropy(outputs, batch.gold).sum() / totals["windows"]
+        losses = span_cross_entropy(
+            outputs,
+            batch.gold,
+            start_weight=self.start_weight,
+            focal=self.focal,
+            label_smoothing=self.label_smoothing,
+        )
+        if self.answer_weight == 1:
+            return losses.sum() / totals["windows"]
+        if self.answer_by == "class":
+            return self._weighed(batch, losses, totals)
+        own = self.counts(batch)
+        return self._weighed(batch, losses, own) * (own["windows"] / totals["windows"])
+
+    def _weighed(self, batch: Batch, losses: Tensor, among: dict[str, float]) -> Tensor:
+        """What some windows add to the weighed means of all the windows that `among` counts."""
+        windows, answerable = among["windows"], among["answerable"]
+        if answerable in (0, windows):
+            return losses.sum() / windows
+        answered = answerable_windows(batch)
+        of_answerable = losses[answered].sum() / answerable
+        of_others = losses[~answered].sum() / (windows - answerable)
+        return (self.answer_weight * of_answerable + of_others) / (self.answer_weight + 1)
 
 
 class SpanLossOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     heads: ClassVar[tuple[str, ...]] = ("span", "cacnn")
     type: Literal["span"] = "span"
+    start_weight: float = Field(default=1.0, ge=0)  # of the start against the end
+    answer_weight: float = Field(default=1.0, ge=0)  # of answerable windows against the others; 1 counts all windows alike
+    answer_by: Literal["class", "batch"] = "class"
+    focal: float = Field(default=0.0, ge=0)  # how much less positions count that the model is sure of; 0 for no less
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # the share of the target spread over all allowed positions
 
     def build(self, labels: Labels) -> SpanLoss:
-        return SpanLoss()
+        return SpanLoss(
+            start_weight=self.start_weight,
+            answer_weight=self.answer_weight,
+            answer_by=self.answer_by,
+            focal=self.focal,
+            label_smoothing=self.label_smoothing,
+        )

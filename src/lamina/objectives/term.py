@@ -1,0 +1,33 @@
+"""What the loop knows of a part of the loss."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from lamina.data.batches import Batch
+from lamina.model import Model
+
+
+class Term(Protocol):
+    """A part of the loss. Losses are sums over known totals: `counts` is asked of every micro-batch of a step before any
+    forward, so that each micro-batch adds its share of the whole step's mean. The terms of a task count under names of
+    their own. Each kind of outputs has its own terms."""
+
+    name: str
+
+    def counts(self, batch: Batch) -> dict[str, float]: ...
+
+    def __call__(self, model: Model, batch: Batch, outputs: Any, totals: dict[str, float]) -> Tensor: ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A term with a memory of the steps that were: it is told of each, and its memory is part of a checkpoint."""
+
+    def after_step(self, model: Model) -> None: ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None: ...

@@ -1,0 +1,110 @@
+"""Weighed losses, R-Drop and self-distillation in whole runs, alone and all at once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina import planning, trainer
+from lamina.data.squad import to_squad
+from lamina.recipe import Recipe, read_recipe
+from lamina.run import Run
+from tests import tiny
+
+EVERYTHING = (
+    "objective.start_weight=2.0",
+    "objective.answer_weight=2.0",
+    "objective.focal=1.0",
+    "objective.label_smoothing=0.1",
+    "terms.rdrop.weight=1.0",
+    "terms.distil.window=3",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for name, examples in (("train", tiny.corpus(12)), ("dev", tiny.corpus(15)[60:])):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(examples)))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    return folder
+
+
+def recipe(folder: Path, *settings: str) -> Recipe:
+    return read_recipe(folder / "small.toml", ("train.epochs=1", "train.checkpoint_minutes=0", *settings))
+
+
+def losses(run: Run) -> list[float]:
+    return [entry["loss"] for entry in map(json.loads, run.metrics.read_text().splitlines()) if "loss" in entry]
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trainer.train(recipe(folder), tmp_path_factory.mktemp("plain") / "run")
+
+
+@pytest.mark.parametrize("teacher", ["sda", "sdv", "ema"])
+def test_everything_at_once_stopped_and_resumed_ends_the_same(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, teacher: str
+) -> None:
+    made = recipe(folder, *EVERYTHING, f"terms.distil.teacher={teacher}", "train.epochs=2", "train.keep=last")
+    whole = trainer.train(made, tmp_path / "whole")
+    assert len(losses(whole)) > 10
+    step, calls = planning.make_step, itertools.count(1)
+
+    def stopping(*arguments: Any) -> Any:
+        if next(calls) == 6:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(trainer, "make_step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(made, tmp_path / "part")
+    monkeypatch.undo()
+    part = trainer.train(made, tmp_path / "part", resume=True)
+    assert part.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert part.model.read_bytes() == whole.model.read_bytes()
+    assert part.scores.read_bytes() == whole.scores.read_bytes()
+
+
+def test_all_of_it_left_out_is_the_plain_run(folder: Path, plain: Run, tmp_path: Path) -> None:
+    off = ("objective.start_weight=1", "objective.answer_weight=1", "objective.focal=0", "objective.label_smoothing=0")
+    run = trainer.train(recipe(folder, *off, "terms.rdrop.weight=0", "terms.distil.weight=0"), tmp_path / "run")
+    assert run.metrics.read_bytes() == plain.metrics.read_bytes()
+    assert run.model.read_bytes() == plain.model.read_bytes()
+
+
+def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, tmp_path: Path) -> None:
+    late = trainer.train(recipe(folder, "terms.distil.window=2", "terms.distil.start=5"), tmp_path / "late")
+    assert losses(late)[:5] == losses(plain)[:5]
+    assert losses(late)[5] > losses(plain)[5]
+    never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
+    assert never.model.read_bytes() == plain.model.read_bytes()
+
+
+@pytest.mark.parametrize("setting", EVERYTHING)
+def test_each_alone_changes_the_run(folder: Path, plain: Run, tmp_path: Path, setting: str) -> None:
+    run = trainer.train(recipe(folder, setting), tmp_path / "run")
+    pairs = list(zip(losses(run), losses(plain), strict=True))
+    assert any(abs(found - without) > 1e-3 for found, without in pairs)
+
+
+def test_stored_states_are_distilled_as_the_live_encoder_is(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    settings = (*EVERYTHING, "tune.layers=1", "cache.dtype=float32", "encoder.dropout=0.0")
+    live = trainer.train(recipe(folder, *settings, "cache.use=never"), tmp_path / "live")
+    stored = trainer.train(recipe(folder, *settings, "cache.use=always"), tmp_path / "stored")
+    assert losses(stored) == pytest.approx(losses(live), abs=1e-4)
+
+
+def test_a_step_cut_into_micro_batches_has_the_loss_of_the_whole(folder: Path, tmp_path: Path) -> None:
+    still = (*EVERYTHING, "encoder.dropout=0.0")
+    whole = trainer.train(recipe(folder, *still), tmp_path / "whole")
+    cut = trainer.train(recipe(folder, *still, "train.memory_tokens=128"), tmp_path / "cut")
+    assert losses(cut) == pytest.approx(losses(whole), rel=1e-3)
