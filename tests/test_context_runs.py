@@ -25,20 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on questions with three contexts each, two of which are trained on."""
     folder = tmp_path_factory.mktemp("contexts")
     for name, seed in (("train", 0), ("dev", 1)):
-        contexts.write(folder / f"{name}.json", with_neighbours(tiny.corpus(), 3, seed=seed).questions)
+        contexts.write(folder / f"{name}.json", with_neighbours(tiny.corpus(), 3, seed=seed, hits="impossible").questions)
     (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
     done = lamina(
-        *(
-            "train",
-            folder / "small.toml",
-            "--out",
-            folder / "run",
-            "--set",
-            "data.contexts=2",
-            "--set",
-            "data.dev_questions=40",
-        ),
-        *("--set", "train.epochs=1"),
+        *("train", folder / "small.toml", "--out", folder / "run", "--set", "data.contexts=2"),
+        *("--set", "data.dev_questions=40", "--set", "train.epochs=1"),
     )
     assert done.code == 0, done.err
     assert "per question, over all of its contexts:" in done.out and "questions with" in done.err
