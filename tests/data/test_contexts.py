@@ -209,7 +209,8 @@ def test_every_character_that_decomposes_keeps_its_place() -> None:
         apart = unicodedata.normalize("NFD", character)
         composed, places = _composed.__wrapped__(f"<{apart}>")
         assert composed == unicodedata.normalize("NFC", f"<{character}>")
-        assert places[0] == 0 and places[1] == 1 and places[-2:] == [1 + len(apart), 2 + len(apart)]
+        if not unicodedata.category(character).startswith("M"):  # a mark belongs to the letter before it
+            assert places[:2] == [0, 1] and places[-2:] == [1 + len(apart), 2 + len(apart)]
 
 
 def test_a_place_within_what_changed_is_no_place() -> None:

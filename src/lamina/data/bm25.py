@@ -26,7 +26,7 @@ Hits = Literal["drop", "answerable", "impossible"]
 
 K1: Final = 1.5
 B: Final = 0.75
-_DENSE: Final = r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]"
+_DENSE: Final = r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
 
 
 def words(text: str) -> list[str]:

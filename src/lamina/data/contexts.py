@@ -160,14 +160,14 @@ class _Walker:
     def _question(self, row: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
         """The examples of a question; none where something is wrong with it."""
         self.counts.questions += 1
-        if isinstance(row, Fault):
-            faults.append(("", row))
+        if isinstance(row, Fault) or not isinstance(row, Mapping) or not isinstance(row.get("qa"), Mapping):
+            faults.append(("", row if isinstance(row, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
             return []
-        qa, paragraphs = _parts(row, faults)
-        if what := text_fault(qa.get("question", MISSING), "question") if qa else None:
+        qa, paragraphs = row["qa"], _paragraphs(row, faults)
+        if what := text_fault(qa.get("question", MISSING), "question"):
             faults.append((".qa", Fault(what, "write it or remove the question")))
         group = self._unique_id(qa.get("id"), number, faults)
-        texts = self._texts(qa, faults) if qa else []
+        texts = self._texts(qa, faults)
         contexts = [_contents(k, paragraph, faults) for k, paragraph in enumerate(paragraphs)]
         held = [
             _held(k, paragraph, context, texts, faults) if self.answers == "check" else ()
@@ -231,17 +231,13 @@ def _rows(path: Path) -> Iterator[Row]:
     yield from ((f"{prefix}[{number}]", row) for number, row in enumerate(found))
 
 
-def _parts(row: object, faults: list[tuple[str, Fault]]) -> tuple[Mapping[str, Any], list[Any]]:
-    """A question's `qa` and its paragraphs; nothing of what is not there."""
-    if not isinstance(row, Mapping) or not isinstance(row.get("qa"), Mapping):
-        faults.append(("", Fault(f"not a question with paragraphs: {_SHAPE}")))
-        return {}, []
+def _paragraphs(row: Mapping[str, Any], faults: list[tuple[str, Fault]]) -> list[Any]:
     paragraphs = row.get("paragraphs")
     if not isinstance(paragraphs, list) or not paragraphs:
         what = "paragraphs are missing" if paragraphs is None else f"paragraphs are {described(paragraphs)}"
         faults.append(("", Fault("there are no paragraphs" if paragraphs == [] else what, "give at least one, in a list")))
-        return row["qa"], []
-    return row["qa"], paragraphs
+        return []
+    return paragraphs
 
 
 def _contents(k: int, paragraph: object, faults: list[tuple[str, Fault]]) -> str:
