@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lamina.answers.decode import Candidate, Prediction
 from lamina.answers.formats import null_odds_json, predictions_json
 from lamina.data.examples import Answer, Example
-from lamina.evaluation import references, score_all, score_at, tune_threshold
+from lamina.evaluation import by_question, references, score_all, score_at, score_both, tune_threshold
 from lamina.scoring.squad import score_squad2
 
 CONTEXT = "the grey mouse ate the green cheese"
@@ -109,3 +111,27 @@ def test_where_silence_is_best_the_best_score_is_silence() -> None:
     assert scores["zero"]["f1"] == 0
     assert scores["best"]["f1"] == pytest.approx(200 / 3)
     assert scores["tuned"] == scores["zero"]
+
+
+def in_groups(predictions: list[Prediction], examples: list[Example], size: int) -> list[Example]:
+    return [replace(example, group=f"g{number // size}") for number, example in enumerate(examples)]
+
+
+def test_a_question_is_scored_over_all_of_its_contexts() -> None:
+    """The best by margin speaks; a question is answerable if any context is, and no answer is right only if none is."""
+    predictions, examples = MIXED
+    grouped = in_groups(predictions, examples, 2)
+    said, questions = by_question(predictions, grouped)
+    assert [p.id for p in said] == [q.id for q in questions] == ["g0", "g1", "g2", "g3"]
+    assert predictions_json(said) == {"g0": "grey mouse", "g1": "", "g2": "mouse", "g3": ""}
+    assert [p.null_odds for p in said[:3]] == [-3.0, 1.5, -0.5]
+    assert references(questions) == {"g0": ["grey mouse"], "g1": ["green cheese"], "g2": ["green cheese"], "g3": []}
+    both = score_both(predictions, grouped, 0.5, 2.0)
+    assert {name: both[name] for name in ("zero", "tuned", "best")} == score_all(predictions, grouped, 0.5)
+    assert both["questions"] == score_all(said, questions, 2.0)
+    assert both["questions"]["zero"]["exact"] == 50 and both["questions"]["tuned"]["exact"] == 75
+    assert both["questions"]["zero"]["total"] == 4
+
+
+def test_questions_with_one_context_are_not_scored_twice() -> None:
+    assert score_both(*MIXED, 0.0, 0.0) == score_all(*MIXED, 0.0)

@@ -154,7 +154,8 @@ def _load_run(path: Path, device: torch.device) -> Trained:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
     calibration = Calibration(**info.get("calibration", {}))
-    settled = info.get("tasks", {})
+    alone = {key: info[key] for key in ("threshold", "calibration", "question_threshold") if key in info}
+    settled = info.get("tasks") or dict.fromkeys(recipe.tasks, alone)
     return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration, settled)
 
 

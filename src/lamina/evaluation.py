@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from lamina.answers.calibration import Calibration, fit_calibration
-from lamina.answers.decode import Prediction
-from lamina.data.examples import Example
+from lamina.answers.decode import Across, Prediction
+from lamina.answers.grouping import together
+from lamina.data.examples import Answer, Example
 from lamina.scoring.squad import balanced_threshold, exact, f1, score_squad2
 
 Scores = dict[str, float]
@@ -67,6 +70,44 @@ def score_all(predictions: Sequence[Prediction], examples: Sequence[Example], th
         "tuned": {"threshold": threshold} | tuned,
         "best": {"threshold": zero["best_f1_thresh"]} | best,
     }
+
+
+def several_contexts(examples: Sequence[Example]) -> bool:
+    """Whether any question has more than one."""
+    return len({example.group for example in examples}) < len(examples)
+
+
+def by_question(
+    predictions: Sequence[Prediction], examples: Sequence[Example], across: Across = "margin"
+) -> tuple[list[Prediction], list[Example]]:
+    """One prediction a question, of all of its contexts together; and the questions, each with the answers that its contexts
+    hold: a question whose answer is in none of them is unanswerable. Places are of the answers' own contexts."""
+    rows: dict[str, list[int]] = {}
+    for row, example in enumerate(examples):
+        rows.setdefault(example.group, []).append(row)
+    grouped = [together(group, (predictions[row] for row in own), across) for group, own in rows.items()]
+    questions = []
+    for group, own in rows.items():
+        texts: dict[str, Answer] = {}
+        for answer in (answer for row in own for answer in examples[row].answers):
+            texts.setdefault(answer.text, answer)
+        questions.append(replace(examples[own[0]], id=group, answers=tuple(texts.values())))
+    return grouped, questions
+
+
+def score_both(
+    predictions: Sequence[Prediction],
+    examples: Sequence[Example],
+    threshold: float,
+    question_threshold: float,
+    across: Across = "margin",
+) -> dict[str, Any]:
+    """As `score_all`, a score an example; where questions have several contexts, `questions` holds the same for each question
+    over all of its contexts, at a threshold of their own."""
+    scores: dict[str, Any] = dict(score_all(predictions, examples, threshold))
+    if several_contexts(examples):
+        scores["questions"] = score_all(*by_question(predictions, examples, across), question_threshold)
+    return scores
 
 
 def _text(prediction: Prediction) -> str:

@@ -15,7 +15,7 @@ from lamina.cache.part import Part
 from lamina.data.examples import Example, Sentence
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
-from lamina.evaluation import calibrate, references, score_all, score_at, tune_threshold
+from lamina.evaluation import by_question, calibrate, references, score_at, score_both, several_contexts, tune_threshold
 from lamina.files import make_folder, write_json
 from lamina.heads import AnswerabilityHeadOptions, CosineHeadOptions
 from lamina.heads.answerability import IMPOSSIBLE
@@ -124,6 +124,9 @@ class Judges:
 
 
 class SpanJudge:
+    """Judges every context. Where the questions held out have several, a threshold of its own is tuned on them for a question
+    over all of its contexts, and the dev set is scored both ways."""
+
     def __init__(self, recipe: Recipe, task: str, tokenizer: Tokenizer) -> None:
         self._recipe = recipe
         self._task = task
@@ -135,21 +138,30 @@ class SpanJudge:
             scores = score_at(predictions, part.examples, settled["threshold"])
             return Evaluation(scores["f1"], {"f1": scores["f1"], "exact": scores["exact"]})
         threshold, mean = tune_threshold(predictions, part.examples)
-        return Evaluation(mean, {"balanced_f1": mean, "threshold": threshold})
+        metrics = {"balanced_f1": mean, "threshold": threshold}
+        if several_contexts(part.examples):
+            metrics["question_balanced_f1"] = tune_threshold(*self._by_question(predictions, part))[1]
+        return Evaluation(mean, metrics)
 
     def settle(self, model: Model, part: Part[Example]) -> dict[str, Any]:
         if not part.examples:
             return {"threshold": 0.0, "calibration": asdict(Calibration())}
         predictions = self._answers(model, part)[1]
-        return {
+        found: dict[str, Any] = {
             "threshold": tune_threshold(predictions, part.examples)[0],
             "calibration": asdict(calibrate(predictions, part.examples)),
         }
+        if several_contexts(part.examples):
+            found["question_threshold"] = tune_threshold(*self._by_question(predictions, part))[0]
+        return found
 
     def score(self, run: Run, model: Model, part: Part[Example], settled: dict[str, Any], progress: Progress) -> dict[str, Any]:
         logits, predictions = self._answers(model, part, progress)
         threshold = cast(float, settled["threshold"])
-        scores: dict[str, Any] = dict(score_all(predictions, part.examples, threshold))
+        of_questions = cast(float, settled.get("question_threshold", threshold))
+        scores = score_both(predictions, part.examples, threshold, of_questions, self._recipe.answer.across)
+        if "questions" in scores:
+            write_json(run.questions, predictions_json(self._by_question(predictions, part)[0], of_questions))
         if self._recipe.train.scorer == "bertvision_legacy":
             gold = gold_pieces(part.examples, self._tokenizer)
             scores["bertvision_legacy"] = bertvision_legacy(part.windows, logits, gold)
@@ -161,6 +173,9 @@ class SpanJudge:
         write_json(run.nbest, nbest_json(predictions))
         save_outputs(run, part.windows, logits)
         return scores
+
+    def _by_question(self, predictions: Sequence[Prediction], part: Part[Example]) -> tuple[list[Prediction], list[Example]]:
+        return by_question(predictions, part.examples, self._recipe.answer.across)
 
     def _answers(
         self, model: Model, part: Part[Example], progress: Progress | None = None

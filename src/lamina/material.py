@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from lamina.assemble import load_tokenizer
 from lamina.augment.rewriting import rewrite
@@ -14,15 +14,23 @@ from lamina.data.examples import Example, Sentence
 from lamina.data.labels import labels_in
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.sources import load_examples, load_sentences
-from lamina.data.splits import every, hold_out, hold_out_sentences, per_class, sample
+from lamina.data.splits import (
+    choose_contexts,
+    every,
+    first_questions,
+    hold_out,
+    hold_out_sentences,
+    per_class,
+    questions_of,
+    sample,
+    sample_questions,
+)
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Windows, make_windows
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.progress import Progress
 from lamina.recipe import DataOptions, Recipe, TaskOptions
-
-T = TypeVar("T")
 
 AnyPart = Part[Any]  # of questions or of sentences
 
@@ -57,7 +65,7 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
             )
         except LaminaError as error:
             raise LaminaError(str(error) if name == "main" else f"tasks.{name}: {error}") from None
-        counted = f"{len(learned)} sentences" if task.of_sentences else f"{len(learned)} questions"
+        counted = f"{len(learned)} sentences" if task.of_sentences else _counted(learned)
         windows = f"{len(training[name].windows)} windows"
         how = "" if task.of_sentences else " by article"
         which = f"{name}: " if len(recipe.tasks) > 1 else ""
@@ -111,21 +119,29 @@ def _with_labels(data: DataOptions) -> DataOptions:
 
 
 def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
-    """(to train on, held out). The fraction is taken of the former alone, so that fractions share their held-out part."""
+    """(to train on, held out). The fraction is taken of the former alone, so that fractions share their held-out part; so
+    are the contexts of a question, because the threshold is tuned for all that a question may have."""
     data = task.data
     if task.of_sentences:
         sentences = _sentences(data, data.train)
         if data.dev_every is not None:
             sentences, _ = every(sentences, data.dev_every)
         left, held_out = hold_out_sentences(sample(sentences, data.questions, seed), data.holdout, seed)
-        return _fraction(per_class(left, data.per_class, seed), data.fraction, seed), held_out
-    examples = sample(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
+        chosen = per_class(left, data.per_class, seed)
+        return sample(chosen, _share(data.fraction, len(chosen)), seed), held_out
+    examples = sample_questions(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
     kept, held_out_examples = hold_out(examples, data.holdout, seed)
-    return _fraction(kept, data.fraction, seed), held_out_examples
+    kept = choose_contexts(kept, data.contexts, data.choose, seed)
+    return sample_questions(kept, _share(data.fraction, len(questions_of(kept))), seed), held_out_examples
 
 
-def _fraction(kept: list[T], share: float, seed: int) -> list[T]:
-    return sample(kept, max(1, round(share * len(kept))), seed)
+def _share(share: float, count: int) -> int:
+    return max(1, round(share * count))
+
+
+def _counted(examples: Sequence[Example]) -> str:
+    questions = len(questions_of(examples))
+    return f"{questions} questions" + (f" with {len(examples)} contexts" if questions < len(examples) else "")
 
 
 def dev_of(task: TaskOptions) -> Sequence[Any]:
@@ -135,10 +151,9 @@ def dev_of(task: TaskOptions) -> Sequence[Any]:
         return every(_sentences(data, data.train), data.dev_every)[1][: data.dev_questions]
     if data.dev is None:
         return []
-    found: Sequence[Any] = (
-        _sentences(data, data.dev) if task.of_sentences else load_examples(data.dev, duplicate_ids=data.duplicate_ids)
-    )
-    return found[: data.dev_questions]
+    if task.of_sentences:
+        return _sentences(data, data.dev)[: data.dev_questions]
+    return first_questions(load_examples(data.dev, duplicate_ids=data.duplicate_ids), data.dev_questions)
 
 
 def cut(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], tokenizer: Tokenizer) -> Windows:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -19,13 +19,14 @@ import torch
 
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
+from lamina.answers.grouping import Gathering, Placed
 from lamina.assemble import Trained, load_trained
 from lamina.cache.part import Part
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.windows import Windows, cut_examples
 from lamina.errors import LaminaError
-from lamina.evaluation import score_all
+from lamina.evaluation import score_both
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.inference import Floats, item_outputs, span_logits, text_vectors
 from lamina.judging import SentenceJudge, how_scored
@@ -88,6 +89,7 @@ class Reader:
         self._span = spans[0] if spans else None
         settled = trained.settled.get(self._span or "", {})
         self.threshold: float = settled.get("threshold", trained.threshold)
+        self.question_threshold: float = settled.get("question_threshold", self.threshold)  # over several contexts
         self.calibration = Calibration(**settled["calibration"]) if "calibration" in settled else trained.calibration
 
     @overload  # a text is an iterable of texts to the type checker, and the first match counts
@@ -125,36 +127,52 @@ class Reader:
         progress: Progress | None = None,
     ) -> Iterator[Reply]:
         """As `answer`, one reply after the other, as soon as it is known."""
+        self._check_questions(questions, top_k)
+        for number, text in enumerate(contexts, 1):
+            _check_text(f"text {number}", text)
+        if not any(text.strip() for text in contexts):
+            raise LaminaError("there is no text to answer from: the context is empty")
+        predictions = self._predictions(_pairs(questions, contexts), self._options(top_k), progress or Silent(), remember=True)
+        own = self.question_threshold if len(contexts) > 1 else self.threshold
+        limit = own if threshold is None else threshold
+
+        def reply(question: str) -> Reply:
+            gathering = self._gathering(top_k)
+            for context, prediction in enumerate(islice(predictions, len(contexts))):
+                gathering.add(context, prediction)
+            return _reply(question, gathering, limit, top_k)
+
+        return map(reply, questions)
+
+    def read_on(self, questions: Sequence[str], top_k: int = 1) -> ReadingOn:
+        """Answers questions from texts that are given bit by bit, and of which none is kept."""
+        self._check_questions(questions, top_k)
+        return ReadingOn(self, questions, top_k)
+
+    def _check_questions(self, questions: Sequence[str], top_k: int) -> None:
         self.span_task  # noqa: B018 - refuses a model that has none
         for number, question in enumerate(questions, 1):
             if not question.strip():
                 raise LaminaError(f"question {number} is empty")
             _check_text(f"question {number}", question)
-        for number, text in enumerate(contexts, 1):
-            _check_text(f"text {number}", text)
-        if not any(text.strip() for text in contexts):
-            raise LaminaError("there is no text to answer from: the context is empty")
         if top_k < 1:
             raise LaminaError(f"top_k = {top_k}: ask for at least one answer")
-        examples = [
-            Example(f"{q}/{t}", question, text, (), str(q), str(t))
-            for q, question in enumerate(questions)
-            for t, text in enumerate(contexts)
-        ]
-        options = self.recipe.answer.model_copy(update={"n_best": max(top_k, self.recipe.answer.n_best)})
-        predictions = self._predictions(examples, options, progress or Silent(), remember=True)
-        limit = self.threshold if threshold is None else threshold
-        return (
-            _reply(question, list(islice(predictions, len(contexts))), limit, self.calibration, top_k) for question in questions
-        )
+
+    def _options(self, top_k: int) -> AnswerOptions:
+        return self.recipe.answer.model_copy(update={"n_best": max(top_k, self.recipe.answer.n_best)})
+
+    def _gathering(self, top_k: int) -> Gathering:
+        return Gathering(top_k, self.calibration, self.recipe.answer.across)
 
     def predict(self, examples: Sequence[Example], progress: Progress | None = None) -> list[Prediction]:
         """The n best answers to each example, with the score of "no answer"."""
         return list(self._predictions(examples, self.recipe.answer, progress or Silent()))
 
-    def evaluate(self, examples: Sequence[Example], progress: Progress | None = None) -> dict[str, dict[str, float]]:
-        """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives."""
-        return score_all(self.predict(examples, progress), examples, self.threshold)
+    def evaluate(self, examples: Sequence[Example], progress: Progress | None = None) -> dict[str, Any]:
+        """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives. Where
+        questions have several contexts these count one by one, and `questions` has the scores over all of them."""
+        predictions = self.predict(examples, progress)
+        return score_both(predictions, examples, self.threshold, self.question_threshold, self.recipe.answer.across)
 
     def evaluate_sentences(
         self, sentences: Sequence[Sentence], *, task: str | None = None, progress: Progress | None = None
@@ -328,6 +346,53 @@ class Reader:
             yield merge(open_parts, options)
 
 
+class ReadingOn:
+    """Questions that are put to text after text. Only what the best answers need is kept."""
+
+    def __init__(self, reader: Reader, questions: Sequence[str], top_k: int) -> None:
+        self._reader, self._questions, self._top_k = reader, questions, top_k
+        self._gatherings = [reader._gathering(top_k) for _ in questions]
+        self.texts = 0  # how many were read
+        self.windows = 0  # that were put through the model, those of every question
+
+    def read(self, texts: Sequence[str]) -> None:
+        """Some texts more, all in one batch; they are numbered on."""
+        for number, text in enumerate(texts, self.texts + 1):
+            _check_text(f"text {number}", text)
+        counted = _Counted()
+        predictions = self._reader._predictions(
+            _pairs(self._questions, texts), self._reader._options(self._top_k), counted, remember=False
+        )
+        for (gathering, number), prediction in zip(product(self._gatherings, range(len(texts))), predictions, strict=True):
+            gathering.add(self.texts + number, prediction)
+        self.texts += len(texts)
+        self.windows += counted.total
+
+    @property
+    def wanted(self) -> set[int]:
+        """The numbers of the texts that the best answers so far are from."""
+        return {placed.context for gathering in self._gatherings for placed in gathering.best}
+
+    def replies(self, threshold: float | None = None) -> list[Reply]:
+        """What all texts say so far, as `Reader.answer` would say it of all of them."""
+        if not self.texts:
+            raise LaminaError("there is no text to answer from: none was read")
+        limit = self._reader.question_threshold if threshold is None else threshold
+        return [
+            _reply(question, gathering, limit, self._top_k)
+            for question, gathering in zip(self._questions, self._gatherings, strict=True)
+        ]
+
+
+class _Counted(Silent):
+    """Progress that only knows how much there is to do."""
+
+    total = 0
+
+    def start(self, label: str, total: int, done: int = 0) -> None:
+        self.total = total
+
+
 def load(
     model: str | Path,
     *,
@@ -361,23 +426,25 @@ def _check_text(name: str, text: str) -> None:
         raise LaminaError(f"{name}, character {error.start}: not UTF-8 text") from None
 
 
-def _reply(question: str, predictions: Sequence[Prediction], threshold: float, calibration: Calibration, top_k: int) -> Reply:
-    """The most certain answer of all texts; "no answer" only if every text says so.
-
-    A candidate counts by how far it is above the "no answer" of its own text, so that texts of different kinds can be
-    compared; all candidates of all texts, and "no answer", share one probability.
-    """
-    ranked = [
-        (candidate.score - prediction.null, context, candidate)
-        for context, prediction in enumerate(predictions)
-        for candidate in prediction.candidates
+def _pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
+    """Every question with every text, question by question."""
+    return [
+        Example(f"{q}/{t}", question, text, (), str(q), str(t))
+        for q, question in enumerate(questions)
+        for t, text in enumerate(texts)
     ]
-    ranked.sort(key=lambda item: -item[0])
-    together = Prediction("", null=0.0, candidates=tuple(replace(c, score=margin) for margin, _, c in ranked))
-    no_answer, *chances = calibration.probabilities(together)
-    best = zip(ranked[:top_k], chances[:top_k], strict=True)
-    quotes = [Quote(c.text, chance, context, c.start, c.end) for (_, context, c), chance in best]
-    if not ranked or -ranked[0][0] > threshold:
+
+
+def _reply(question: str, gathering: Gathering, threshold: float, top_k: int) -> Reply:
+    """The best answer of all texts; all candidates of all texts, and "no answer", share one probability."""
+    no_answer, chances = gathering.probabilities()
+    quotes = [_quote(placed, chance) for placed, chance in zip(gathering.best, chances, strict=True)]
+    if gathering.answer(threshold) is None:
         return Reply(question, None, no_answer, no_answer=no_answer, others=tuple(quotes) if top_k > 1 else ())
     first, *others = quotes
     return Reply(question, first.text, first.confidence, first.context, first.start, first.end, no_answer, tuple(others))
+
+
+def _quote(placed: Placed, chance: float) -> Quote:
+    candidate = placed.candidate
+    return Quote(candidate.text, chance, placed.context, candidate.start, candidate.end)

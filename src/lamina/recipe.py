@@ -20,6 +20,7 @@ from lamina.augment.rewriting import AugmentOptions
 from lamina.cache.options import CacheOptions
 from lamina.data.labels import Labels
 from lamina.data.sentences import ColumnOptions
+from lamina.data.splits import Choose
 from lamina.data.windows import WindowOptions
 from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
@@ -48,6 +49,9 @@ class DataOptions(BaseModel):
     questions: int | None = Field(default=None, ge=1)  # train on so many (questions or sentences), drawn by train.seed
     dev_questions: int | None = Field(default=None, ge=1)  # score the first so many: the same ones for every seed
     fraction: float = Field(default=1.0, gt=0, le=1)  # of what is left to train on; a smaller part lies within a larger one
+    # Of questions only, where one has several contexts:
+    contexts: int | None = Field(default=None, ge=1)  # train on so many of each question's; held-out questions keep all
+    choose: Choose = "answerable_first"  # which: those that hold an answer before the others, the first, or drawn by train.seed
     # Of sentences only:
     columns: ColumnOptions = ColumnOptions()  # which columns of the file hold what
     classes: tuple[str, ...] | None = None  # the labels, in order; found in the training file if not given
@@ -115,6 +119,8 @@ class TaskOptions(BaseModel):
             raise ValueError(f"data.{odd[0]} is for sentences, but head.type {self.head.type!r} answers questions")
         if self.of_sentences and self.augment != AugmentOptions():
             raise ValueError(f"augment is for questions, but head.type {self.head.type!r} judges sentences")
+        if self.of_sentences and (odd := [name for name in ("contexts", "choose") if self._set(name)]):
+            raise ValueError(f"data.{odd[0]} is for questions, but head.type {self.head.type!r} judges sentences")
         return self
 
     def _set(self, name: str) -> bool:

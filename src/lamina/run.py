@@ -24,6 +24,7 @@ class Run:
     ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
     ``scores.json``         scores on the dev set at threshold 0, the tuned and the best
     ``predictions.json``, ``null_odds.json``, ``nbest.json``, ``outputs.safetensors``  what the dev set's scores were made from
+    ``questions.json``      where a question has several contexts: its answer over all of them, by the question's id
     ``windows.safetensors`` which tokens the outputs are of: with them the dev set is decoded again without a model
     ``tasks/NAME/``         of several tasks: predictions.json and the like of each; scores.json is of all
     ``curves.png``          with train.curves: scores of the training part and the dev set after each epoch
@@ -43,6 +44,7 @@ class Run:
         self.predictions = path / "predictions.json"
         self.null_odds = path / "null_odds.json"
         self.nbest = path / "nbest.json"
+        self.questions = path / "questions.json"
         self.outputs = path / "outputs.safetensors"
         self.windows = path / "windows.safetensors"
         self.curves = path / "curves.png"

@@ -11,6 +11,7 @@ from typing import Any
 from lamina.answers.decode import AnswerOptions
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
+from lamina.data.splits import first_questions
 from lamina.data.windows import WindowOptions, windows_fingerprint
 from lamina.errors import LaminaError
 from lamina.files import read_bytes, read_json
@@ -53,7 +54,7 @@ class Scored:
     def read(self, data: str | None = None) -> list[Example]:
         """The questions that it was scored on, by its recipe, or those of `data`."""
         examples = load_examples(data or self.data["dev"], duplicate_ids=self.data["duplicate_ids"])
-        return examples[: self.data["dev_questions"]]
+        return first_questions(examples, self.data["dev_questions"])
 
     def answered(self, examples: Sequence[Example]) -> bool:
         """Is it these questions that it was scored on?"""

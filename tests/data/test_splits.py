@@ -8,9 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.examples import Example, Sentence
+from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.sentences import read_sentences
-from lamina.data.splits import every, hold_out, hold_out_sentences, per_class, sample
+from lamina.data.splits import (
+    Choose,
+    choose_contexts,
+    every,
+    first_questions,
+    hold_out,
+    hold_out_sentences,
+    per_class,
+    sample,
+    sample_questions,
+)
 from lamina.errors import LaminaError, LaminaWarning
 from tests.tiny import corpus, example
 
@@ -176,3 +186,78 @@ def test_quora_s_dev_split_by_convention(shared: Path) -> None:
     assert len(held) == pytest.approx(0.05 * len(rest), abs=1)
     shares = [sum(row.label == "1.0" for row in part) / len(part) for part in (kept, held)]
     assert shares[0] == pytest.approx(shares[1], abs=0.005)
+
+
+# Several contexts a question
+
+GROUPS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=2, max_size=15)
+
+
+def grouped(answerable: list[list[bool]]) -> list[Example]:
+    """Questions whose contexts hold an answer or not, each context of an article of its own."""
+    return [
+        Example(f"{q}#{k}", "?", f"x {q} {k}", (Answer("x", 0),) if holds else (), f"{q}", f"article {(3 * q + k) % 5}")
+        for q, question in enumerate(answerable)
+        for k, holds in enumerate(question)
+    ]
+
+
+def of_group(examples: list[Example], group: str) -> list[Example]:
+    return [example for example in examples if example.group == group]
+
+
+@given(GROUPS, st.integers(1, 6), st.sampled_from(["answerable_first", "first", "sampled"]), st.integers(0, 5))
+def test_contexts_are_chosen_question_by_question(answerable: list[list[bool]], count: int, how: Choose, seed: int) -> None:
+    examples = grouped(answerable)
+    chosen = choose_contexts(examples, count, how, seed)
+    assert choose_contexts(examples, None, how, seed) == examples
+    assert [example for example in examples if example in chosen] == chosen, "the old order"
+    for q, holds in enumerate(answerable):
+        own, taken = of_group(examples, str(q)), of_group(chosen, str(q))
+        assert len(taken) == min(count, len(own))
+        if how == "first":
+            assert taken == own[:count]
+        if how == "answerable_first":
+            assert sum(bool(example.answers) for example in taken) == min(count, sum(holds))
+            assert [e for e in own if not e.answers][: len(taken) - min(count, sum(holds))] == [
+                e for e in taken if not e.answers
+            ]
+        if how == "sampled":
+            assert of_group(choose_contexts(examples[len(answerable[0]) :], count, how, seed), str(q)) in ([], taken)
+
+
+def test_contexts_are_drawn_evenly_and_by_the_seed() -> None:
+    examples = grouped([[True, False, False, False]] * 400)
+    drawn = [choose_contexts(examples, 1, "sampled", seed) for seed in (0, 1)]
+    assert drawn[0] != drawn[1]
+    assert all(60 < count < 140 for count in Counter(example.id[-1] for example in drawn[0]).values())
+
+
+@given(GROUPS, st.floats(0.05, 0.8), st.integers(0, 5))
+def test_the_contexts_of_a_question_are_held_out_together(answerable: list[list[bool]], share: float, seed: int) -> None:
+    examples = grouped(answerable)
+    home = {example.group: example.article for example in reversed(examples)}
+    if len(set(home.values())) == 1:
+        return
+    kept, held = hold_out(examples, share, seed)
+    assert not {e.group for e in kept} & {e.group for e in held} and kept and held
+    assert not {home[e.group] for e in kept} & {home[e.group] for e in held}
+    assert len(kept) + len(held) == len(examples)
+
+
+@given(GROUPS, st.integers(1, 15), st.integers(0, 5))
+def test_questions_are_drawn_with_all_of_their_contexts(answerable: list[list[bool]], count: int, seed: int) -> None:
+    examples = grouped(answerable)
+    for drawn in (sample_questions(examples, count, seed), first_questions(examples, count)):
+        groups = {example.group for example in drawn}
+        assert len(groups) == min(count, len(answerable))
+        assert drawn == [example for example in examples if example.group in groups]
+    assert first_questions(examples, 1) == of_group(examples, "0")
+    assert sample_questions(examples, None, seed) == first_questions(examples, None) == examples
+
+
+def test_with_one_context_each_nothing_changes() -> None:
+    examples = corpus()
+    assert sample_questions(examples, 17, 3) == sample(examples, 17, 3)
+    assert first_questions(examples, 17) == examples[:17]
+    assert choose_contexts(examples, 1, "sampled", 0) == examples

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,21 @@ from lamina.data.examples import Example
 from lamina.data.windows import Bools, Longs, Windows
 from lamina.errors import LaminaError
 
-__all__ = ["NO_CANDIDATE_ODDS", "AnswerOptions", "Candidate", "Prediction", "decode", "decode_piece", "merge", "quote"]
+__all__ = [
+    "NO_CANDIDATE_ODDS",
+    "Across",
+    "AnswerOptions",
+    "Candidate",
+    "Prediction",
+    "decode",
+    "decode_piece",
+    "merge",
+    "quote",
+]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+Across = Literal["margin", "paper_probability"]
 
 NO_CANDIDATE_ODDS = 1e9  # the null odds without any candidate: above every threshold, yet finite, so JSON can hold it
 _POOL = 20  # starts and ends of a window that are combined
@@ -44,12 +55,14 @@ _LOW = 0xFFFFFFFF
 
 
 class AnswerOptions(BaseModel):
-    """How many different answers to keep per example, and how many tokens the longest may have."""
+    """How many different answers to keep per example, how many tokens the longest may have, and how those of several contexts
+    of one question are put together (`answers.grouping`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     n_best: PositiveInt = 20
     max_tokens: PositiveInt = 30
+    across: Across = "margin"
 
 
 _DEFAULT = AnswerOptions()

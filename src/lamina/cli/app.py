@@ -103,6 +103,12 @@ def print_scores(scores: Mapping[str, Any]) -> None:
         numbers = {name: value for name, value in scores.items() if not isinstance(value, Mapping)}
         print(", ".join(f"{name} {value:.3f}" for name, value in numbers.items()))
         return
+    if "questions" in scores:
+        print("per context:")
+        print_scores({name: values for name, values in scores.items() if name != "questions"})
+        print("per question, over all of its contexts:")
+        print_scores(scores["questions"])
+        return
     if "zero" not in scores:
         for name, values in scores.items():
             print(f"{name}: ", end="\n" if "zero" in values else "")

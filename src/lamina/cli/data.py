@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lamina.cli.app import Json, print_json
+from lamina.cli.app import Duplicates, Json, print_json
 
 commands = typer.Typer(help="Look at, check, repair and make data sets.", no_args_is_help=True)
 
@@ -30,8 +30,8 @@ def data_list(as_json: Json = False) -> None:
 def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")], as_json: Json = False) -> None:
     """List all problems of a file of questions or of sentences, and count what is in it. Exits with 2 if there are
     problems."""
+    from lamina.data import contexts, squad
     from lamina.data.sentences import check_sentences, holds_sentences
-    from lamina.data.squad import check
 
     if holds_sentences(file):
         found = check_sentences(file)
@@ -44,7 +44,7 @@ def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")],
         if found.broken:
             raise typer.Exit(2)
         return
-    report = check(file)
+    report = contexts.check(file) if contexts.holds_contexts(file) else squad.check(file)
     if as_json:
         print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
     else:
@@ -109,3 +109,36 @@ def data_make(
         print(f"{path}: {questions} questions")
     for table, rows in tables.items():
         print(f"{table}: {rows} sentences or pairs")
+
+
+@commands.command("contexts")
+def data_contexts(
+    file: Annotated[str, typer.Argument(help="Questions with one context each: a file, or a name of `data list`.")],
+    bm25: Annotated[int, typer.Option("--bm25", min=1, metavar="K", help="Contexts a question, its own among them.")],
+    out: Annotated[Path, typer.Option("--out", help="The new file: .jsonl or .json, alone or with .gz or .xz after it.")],
+    hits: Annotated[
+        Literal["drop", "answerable", "impossible"],
+        typer.Option("--hits", help="Other paragraphs that hold an answer's text by chance: pass over, or count as either."),
+    ] = "drop",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws the order of a question's contexts.")] = 0,
+    duplicate_ids: Duplicates = "error",
+    as_json: Json = False,
+) -> None:
+    """Put every question to its own paragraph and to others of the file that look most like it (BM25)."""
+    from lamina.data import contexts
+    from lamina.data.bm25 import with_neighbours
+    from lamina.data.sources import load_examples
+    from lamina.progress import shown
+
+    contexts.check_name(out)
+    examples = load_examples(file, duplicate_ids=duplicate_ids)
+    with shown() as progress:
+        made = with_neighbours(examples, bm25, seed=seed, hits=hits, progress=progress)
+    contexts.write(out, made.questions)
+    result = {"out": str(out), "questions": len(made.questions), "contexts": made.paragraphs, "hits": made.hits}
+    if as_json:
+        print_json(result)
+        return
+    became = {"drop": "were passed over", "answerable": "count as answerable", "impossible": "count as impossible"}[hits]
+    print(f"{out}: {len(made.questions)} questions with {made.paragraphs} contexts")
+    print(f"{made.hits} other paragraphs hold an answer's text by chance and {became}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -30,6 +30,7 @@ from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
     from lamina.documents import Document
+    from lamina.reader import Reader
 
 
 commands = typer.Typer()
@@ -43,6 +44,10 @@ def ask(
     context: Annotated[
         list[str] | None,
         typer.Option("--context", metavar="FILE|-", help="A .txt, .md, .html, .pdf or .docx file, or - for standard input."),
+    ] = None,
+    contexts: Annotated[
+        list[str] | None,
+        typer.Option("--contexts", metavar="DIR|FILE", help="Files without number, read one after the other; may be repeated."),
     ] = None,
     text: Annotated[list[str] | None, typer.Option("--text", help="A text, here on the command line.")] = None,
     model: Annotated[str, typer.Option("--model", help=MODEL_HELP)] = DEFAULT_MODEL,
@@ -63,6 +68,15 @@ def ask(
 
     piped = sys.stdin is not None and not sys.stdin.isatty()
     files, texts = context or [], text or []
+    if contexts:
+        if files or texts:
+            raise LaminaError("--contexts reads files one after the other, --context and --text keep theirs: give either")
+        if not questions and not piped:
+            raise LaminaError("--contexts: there is no question: name one, or pipe them in, one a line")
+        asked = [questions] if questions else _lines_as_they_come()
+        reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+        _search(reader, asked, contexts, threshold, top_k, "json" if as_json else "jsonl" if as_jsonl else "text")
+        return
     if piped and questions and not files and not texts:
         files = ["-"]  # what is piped in is the text
     if files.count("-") > (1 if questions else 0):
@@ -80,9 +94,9 @@ def ask(
     if not documents:
         raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-    contexts = [document.text for document in documents]
+    given = [document.text for document in documents]
     together = [questions] if questions else _lines_as_they_come()
-    replies = (reply for some in together for reply in reader.replies(some, contexts, threshold=threshold, top_k=top_k))
+    replies = (reply for some in together for reply in reader.replies(some, given, threshold=threshold, top_k=top_k))
     if as_json:
         print_json([reply_json(reply, documents) for reply in replies])
         return
@@ -101,8 +115,8 @@ def evaluate(
     allow_pickle: Pickle = False,
     as_json: Json = False,
 ) -> None:
-    """Score a model on a data set: answers at the model's own threshold, at 0 and at the best; of sentences, classes and
-    scores."""
+    """Score a model on a data set: answers at the model's own threshold, at 0 and at the best, of every context and, where
+    questions have several, of every question; of sentences, classes and scores."""
     from lamina.data.sources import load_examples, load_sentences
     from lamina.progress import shown
 
@@ -118,7 +132,7 @@ def evaluate(
     with shown() as progress:
         scores = reader.evaluate(examples, progress)
     if as_json:
-        print_json(scores["tuned"] | {"zero": scores["zero"]})
+        print_json(_tuned_first(scores) | ({"questions": _tuned_first(scores["questions"])} if "questions" in scores else {}))
     else:
         print_scores(scores)
 
@@ -131,6 +145,9 @@ def predict(
     task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
     nbest: Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.")] = None,
     null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Also write the odds of no answer.")] = None,
+    by_question: Annotated[
+        Path | None, typer.Option("--questions", help="Also write an answer a question, over all of its contexts.")
+    ] = None,
     duplicate_ids: Duplicates = "error",
     device: Device = "auto",
     threads: Threads = None,
@@ -138,18 +155,21 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer a whole data set, or judge its sentences. Gold answers and labels in it are not looked at."""
+    from lamina import evaluation
     from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
     from lamina.data.sources import load_examples, load_sentences
     from lamina.files import write_json
     from lamina.progress import shown
 
-    for path in (out, nbest, null_odds):
+    for path in (out, nbest, null_odds, by_question):
         if path is not None and not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     if task not in (None, reader.question_task) or reader.question_task is None:
-        if nbest is not None or null_odds is not None:
-            raise LaminaError("--nbest and --null-odds are of answers, but this task judges sentences: leave them out")
+        if nbest is not None or null_odds is not None or by_question is not None:
+            raise LaminaError(
+                "--nbest, --null-odds and --questions are of answers, but this task judges sentences: leave them out"
+            )
         name, options = reader.sentence_task(task)
         sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, labelled=False)
         with shown() as progress:
@@ -167,6 +187,9 @@ def predict(
         write_json(nbest, nbest_json(predictions))
     if null_odds is not None:
         write_json(null_odds, null_odds_json(predictions))
+    if by_question is not None:
+        grouped = evaluation.by_question(predictions, examples, reader.recipe.answer.across)[0]
+        write_json(by_question, predictions_json(grouped, reader.question_threshold))
     result = {
         "questions": len(texts),
         "answered": sum(map(bool, texts.values())),
@@ -251,6 +274,41 @@ def layers(
     print(f"answer: {'no answer' if seen.example.answer is None else seen.example.answer}")
     print("\n".join(looking.strip_lines(seen.example)))
     print(f"written: {', '.join(map(str, files))}")
+
+
+def _search(
+    reader: Reader,
+    asked: Iterable[list[str]],
+    places: list[str],
+    threshold: float | None,
+    top_k: int,
+    shape: Literal["text", "json", "jsonl"],
+) -> None:
+    """Puts questions to many files and prints what comes of it; all files are read again for those that come later."""
+    from lamina.asking import reply_json, reply_text
+    from lamina.progress import shown
+    from lamina.searching import files_in, search
+
+    files = files_in(places)
+    answers: list[object] = []
+    for questions in asked:
+        with shown() as progress:
+            found = search(reader, questions, files, threshold=threshold, top_k=top_k, progress=progress)
+        print(found.pace, file=sys.stderr)
+        for reply in found.replies:
+            if shape == "text":
+                print(reply_text(reply, found.documents), flush=True)
+            elif shape == "jsonl":
+                print(_one_line_json(reply_json(reply, found.documents)), flush=True)
+            else:
+                answers.append(reply_json(reply, found.documents))
+    if shape == "json":
+        print_json(answers)
+
+
+def _tuned_first(scores: dict[str, Any]) -> dict[str, Any]:
+    tuned: dict[str, Any] = scores["tuned"]
+    return tuned | {"zero": scores["zero"]}
 
 
 def _documents(names: list[str]) -> list[Document]:

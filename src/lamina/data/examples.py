@@ -18,7 +18,7 @@ class Example:
     """One question put to one context. No answers means that the context does not hold one.
 
     `group` is the question's id: several contexts of one question share it. `article` names the document that
-    the context is from; parts of the data are held out by article.
+    the context is from, or of several contexts the one that the question is about; parts of the data are held out by article.
     """
 
     id: str

@@ -1,4 +1,5 @@
 """Names of data -> examples or sentences. A name is looked up as bundled, as a path, in ``$LAMINA_DATA``, then on the hub.
+What is in a file of questions, SQuAD's shape or several contexts a question, shows in the file itself.
 
 ``fables/dev``                     bundled: written on the spot by `lamina.data.fables`
 ``fables/sentiment/dev``           likewise, labelled sentences
@@ -20,7 +21,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from lamina.data import sentences, squad, tables
+from lamina.data import contexts, sentences, squad, tables
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
@@ -80,6 +81,8 @@ def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answe
     try:
         return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
     except LaminaError:
+        if contexts.holds_contexts(place):
+            return contexts.read(place, duplicate_ids=duplicate_ids, answers=answers)
         if sentences.holds_sentences(place):
             raise LaminaError(_NOT_QUESTIONS.format(name)) from None
         raise

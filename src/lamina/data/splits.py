@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from lamina.data.labels import labels_in
 from lamina.errors import LaminaError
 
 T = TypeVar("T")
+Choose = Literal["answerable_first", "first", "sampled"]
 
 
 def sample(items: Sequence[T], count: int | None, seed: int) -> list[T]:
@@ -46,15 +47,60 @@ def per_class(sentences: Sequence[Sentence], count: int | None, seed: int) -> li
     return [sentences[i] for i in sorted(chosen)]
 
 
+def questions_of(examples: Iterable[Example]) -> dict[str, list[Example]]:
+    """The contexts of each question, by its id; questions come in the order of their first context."""
+    found: dict[str, list[Example]] = {}
+    for example in examples:
+        found.setdefault(example.group, []).append(example)
+    return found
+
+
+def sample_questions(examples: Sequence[Example], count: int | None, seed: int) -> list[Example]:
+    """`count` of the questions with all of their contexts, in their old order; all of them when `count` is None."""
+    chosen = set(sample(list(questions_of(examples)), count, seed))
+    return [example for example in examples if example.group in chosen]
+
+
+def first_questions(examples: Sequence[Example], count: int | None) -> list[Example]:
+    """The first `count` questions with all of their contexts; all of them when `count` is None."""
+    chosen = set(list(questions_of(examples))[:count])
+    return [example for example in examples if example.group in chosen]
+
+
+def choose_contexts(examples: Sequence[Example], count: int | None, how: Choose, seed: int) -> list[Example]:
+    """At most `count` contexts of each question, in their old order; all of them when `count` is None.
+
+    ``answerable_first``: those that hold an answer, then the others, each as they come. ``first``: the first ones.
+    ``sampled``: drawn by the seed; another question more or less does not change a question's draw.
+    """
+    if count is None:
+        return list(examples)
+    chosen: set[str] = set()
+    for group, contexts in questions_of(examples).items():
+        if how == "answerable_first":
+            ranked = sorted(contexts, key=lambda example: not example.answers)
+        elif how == "first":
+            ranked = contexts
+        else:
+            draw = np.random.default_rng([seed, 5, *group.encode(errors="replace")])
+            ranked = [contexts[place] for place in draw.permutation(len(contexts))]
+        chosen.update(example.id for example in ranked[:count])
+    return [example for example in examples if example.id in chosen]
+
+
 def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
     """(kept, held out): whole articles are held out until they are about `share` of the questions.
 
     Articles come in an order drawn by the seed; one that would overshoot the share is passed over. When every article
-    would, the smallest is held out.
+    would, the smallest is held out. A question with contexts of several articles counts to that of its first context: all
+    of its contexts are held out, or none.
     """
     if share == 0:
         return list(examples), []
-    sizes = Counter(example.article for example in examples)
+    home: dict[str, str] = {}  # the article of each question
+    for example in examples:
+        home.setdefault(example.group, example.article)
+    sizes = Counter(home[example.group] for example in examples)
     if len(sizes) == 1:
         raise LaminaError("data.holdout: all questions are of one article, so none can be held out: set data.holdout = 0")
     articles = list(sizes)
@@ -65,7 +111,7 @@ def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list
             held.add(articles[index])
             left -= sizes[articles[index]]
     held = held or {min(articles, key=sizes.__getitem__)}
-    return [e for e in examples if e.article not in held], [e for e in examples if e.article in held]
+    return [e for e in examples if home[e.group] not in held], [e for e in examples if home[e.group] in held]
 
 
 def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:

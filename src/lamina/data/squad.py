@@ -40,7 +40,7 @@ PACKINGS: Final = ("", ".gz", ".xz")
 ENDINGS: Final = tuple(kind + packing for kind in FORMATS for packing in PACKINGS)
 
 _CLEAN: Final = "run `lamina data clean`"
-_MISSING: Final = object()
+MISSING: Final = object()
 
 
 # What the walker finds
@@ -140,7 +140,7 @@ def clean(path: Path, out: Path) -> CleanReport:
     path, out = Path(path), Path(out)
     if kind_of(out) != ".json":
         raise LaminaError(f"{out}: cleaned data is SQuAD JSON: name it .json, .json.gz or .json.xz")
-    if _same_file(path, out):
+    if same_file(path, out):
         raise LaminaError(f"{out}: is the original, which is never overwritten: name another file")
     counts = Counts()
     found = list(_walk_file(path, duplicate_ids="error", answers="check", counts=counts))
@@ -213,7 +213,7 @@ class _Record:
     sets_starts: bool = True
 
 
-class _Fault(Exception):  # noqa: N818  (it never leaves this module)
+class Fault(Exception):  # noqa: N818  (it never leaves the readers)
     """What is wrong with a value, and the fix."""
 
     def __init__(self, what: str, fix: str = "") -> None:
@@ -226,8 +226,8 @@ def _walk_file(path: Path, *, duplicate_ids: Duplicates, answers: Answers, count
     kind, text = kind_of(path), decode(path, unpack(path, data))
     walker = _Walker(str(path), duplicate_ids, answers, counts)
     if kind == ".json":
-        return walker.walk(walker.squad(_parse_json(text, str(path))))
-    rows = _jsonl_rows if kind == ".jsonl" else _csv_rows
+        return walker.walk(walker.squad(parse_json(text, str(path))))
+    rows = jsonl_rows if kind == ".jsonl" else _csv_rows
     return walker.walk(walker.table(rows(text, str(path))))
 
 
@@ -251,7 +251,7 @@ class _Walker:
     def squad(self, corpus: object) -> Iterator[_Record | Problem]:
         """The questions of a SQuAD object, in their order."""
         if not isinstance(corpus, Mapping) or not isinstance(corpus.get("data"), list):
-            found = f"the keys {_short(', '.join(corpus))}" if isinstance(corpus, Mapping) else _kind(corpus)
+            found = f"the keys {short(', '.join(corpus))}" if isinstance(corpus, Mapping) else described(corpus)
             raise LaminaError(f'{self.file}: not SQuAD JSON: expected {{"data": [articles…]}}, found {found}')
         untitled: dict[object, str] = {}
         for i, article in enumerate(corpus["data"]):
@@ -269,28 +269,28 @@ class _Walker:
         if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas"), list):
             yield Problem(self.file, where, 'not a paragraph: expected {"context": …, "qas": […]}')
             return
-        context = paragraph.get("context", _MISSING)
-        if fault := _text_fault(context, "context"):
+        context = paragraph.get("context", MISSING)
+        if fault := text_fault(context, "context"):
             yield Problem(self.file, where, fault, f"mend it or remove the paragraph ({len(paragraph['qas'])} questions)")
             return
         for k, question in enumerate(paragraph["qas"]):
             at = f"{where}.qas[{k}]"
             if isinstance(question, dict):
-                yield _Record(at, context, title, question, question.get("answers", _MISSING))
+                yield _Record(at, context, title, question, question.get("answers", MISSING))
             else:
-                yield Problem(self.file, at, f"not a question: expected an object, found {_kind(question)}")
+                yield Problem(self.file, at, f"not a question: expected an object, found {described(question)}")
 
-    def table(self, rows: Iterable[tuple[int, dict[str, Any] | _Fault]]) -> Iterator[_Record | Problem]:
+    def table(self, rows: Iterable[tuple[int, dict[str, Any] | Fault]]) -> Iterator[_Record | Problem]:
         """The questions of a table. Equal contexts are one article where no title or article is given."""
         articles: dict[str, str] = {}  # context -> the name that stands for it
         names: set[str] = set()
         for line, row in rows:
             where = f"line {line}"
-            if isinstance(row, _Fault):
+            if isinstance(row, Fault):
                 yield Problem(self.file, where, row.what, row.fix)
                 continue
-            context = row.get("context", _MISSING)
-            if fault := _text_fault(context, "context"):
+            context = row.get("context", MISSING)
+            if fault := text_fault(context, "context"):
                 yield Problem(self.file, where + _id_note(row.get("id")), fault, "mend it or remove the line")
                 continue
             if context not in articles:
@@ -303,7 +303,7 @@ class _Walker:
                 context,
                 article,
                 row,
-                row.get("answers", row.get("answer", _MISSING)),
+                row.get("answers", row.get("answer", MISSING)),
                 starts=row.get("answer_start"),
                 fallback_id=f"row-{line}",
                 sets_starts=False,
@@ -312,10 +312,10 @@ class _Walker:
     def judge(self, record: _Record) -> Found:
         """The example that a record means, and everything that is wrong with it."""
         self.counts.questions += 1
-        faults: list[_Fault] = []
-        question = record.fields.get("question", _MISSING)
-        if what := _text_fault(question, "question"):
-            faults.append(_Fault(what, "write it or remove the question"))
+        faults: list[Fault] = []
+        question = record.fields.get("question", MISSING)
+        if what := text_fault(question, "question"):
+            faults.append(Fault(what, "write it or remove the question"))
             question = None
         own_id = _own_id(record, faults)
         unique_id = self._unique_id(own_id, faults)
@@ -332,7 +332,7 @@ class _Walker:
         where = record.where + _id_note(record.fields.get("id"))
         return Found(example, tuple(Problem(self.file, where, fault.what, fault.fix) for fault in faults))
 
-    def _unique_id(self, own_id: str, faults: list[_Fault]) -> str:
+    def _unique_id(self, own_id: str, faults: list[Fault]) -> str:
         unique_id = own_id
         while unique_id in self.times:
             self.times[own_id] += 1
@@ -341,7 +341,7 @@ class _Walker:
         if unique_id != own_id:
             self.counts.duplicate_ids += 1
             if self.duplicate_ids == "error":
-                faults.append(_Fault("the id is not unique", f'{_CLEAN} or set duplicate_ids = "rename"'))
+                faults.append(Fault("the id is not unique", f'{_CLEAN} or set duplicate_ids = "rename"'))
         return unique_id
 
 
@@ -352,57 +352,57 @@ def _first_context(article: Mapping[str, Any]) -> object:
     return context if isinstance(context, str) else id(article)
 
 
-def _own_id(record: _Record, faults: list[_Fault]) -> str:
+def _own_id(record: _Record, faults: list[Fault]) -> str:
     own_id = record.fields.get("id")
     if isinstance(own_id, int) and not isinstance(own_id, bool):
         return str(own_id)
-    if isinstance(own_id, str) and not _text_fault(own_id, "id"):
+    if isinstance(own_id, str) and not text_fault(own_id, "id"):
         return own_id
     if own_id in (None, "") and record.fallback_id is not None:
         return record.fallback_id
-    what = "id is missing" if own_id is None else _text_fault(own_id, "id")
-    faults.append(_Fault(str(what), _CLEAN))
+    what = "id is missing" if own_id is None else text_fault(own_id, "id")
+    faults.append(Fault(str(what), _CLEAN))
     return record.fallback_id or record.where
 
 
 # Answers
 
 
-def _gold(record: _Record, faults: list[_Fault]) -> tuple[Answer, ...] | None:
+def _gold(record: _Record, faults: list[Fault]) -> tuple[Answer, ...] | None:
     """The answers that stand in the context; None where the question must be dropped."""
     impossible = record.fields.get("is_impossible")
     if impossible is not None and not isinstance(impossible, bool):
-        faults.append(_Fault(f"is_impossible is {_kind(impossible)}, not true or false", "write true or false"))
+        faults.append(Fault(f"is_impossible is {described(impossible)}, not true or false", "write true or false"))
         return None
-    if record.answers is _MISSING and impossible:
+    if record.answers is MISSING and impossible:
         return ()
     try:
-        stated = _stated_answers(record.answers, record.starts)
-    except _Fault as fault:
+        stated = stated_answers(record.answers, record.starts)
+    except Fault as fault:
         faults.append(fault)
         return None
     if impossible and stated:
         return _impossible_with_answers(stated, faults)
     if impossible is False and not stated:
-        faults.append(_Fault("is_impossible is false but there are no answers", "give answers or set it to true"))
+        faults.append(Fault("is_impossible is false but there are no answers", "give answers or set it to true"))
         return None
     aligned = [_align(record, text, start, faults) for text, start in stated]
     answers = tuple(answer for answer in aligned if answer is not None)
     return None if stated and not answers else answers
 
 
-def _impossible_with_answers(stated: list[tuple[Any, Any]], faults: list[_Fault]) -> tuple[Answer, ...] | None:
+def _impossible_with_answers(stated: list[tuple[Any, Any]], faults: list[Fault]) -> tuple[Answer, ...] | None:
     if all(text == "" for text, _ in stated):
-        faults.append(_Fault('is_impossible is true but there is an answer ""', _CLEAN))
+        faults.append(Fault('is_impossible is true but there is an answer ""', _CLEAN))
         return ()
-    faults.append(_Fault("is_impossible is true but there are answers", "remove the answers or set it to false"))
+    faults.append(Fault("is_impossible is true but there are answers", "remove the answers or set it to false"))
     return None
 
 
-def _stated_answers(value: Any, starts: Any) -> list[tuple[Any, Any]]:
+def stated_answers(value: Any, starts: Any) -> list[tuple[Any, Any]]:
     """Any of the known shapes of answers as pairs of text and start, where None is a start not given."""
-    if value is _MISSING:
-        raise _Fault("answers are missing", "an unanswerable question has an empty list or text")
+    if value is MISSING:
+        raise Fault("answers are missing", "an unanswerable question has an empty list or text")
     if value is None:
         return []
     if isinstance(value, str):
@@ -412,24 +412,24 @@ def _stated_answers(value: Any, starts: Any) -> list[tuple[Any, Any]]:
         texts, starts = value.get("text"), value.get("answer_start", value.get("start"))
         value = texts if isinstance(texts, list) else [texts]
     if not isinstance(value, list):
-        raise _Fault(f"answers are {_kind(value)}, not a list", "a list of texts or of {text, answer_start}")
+        raise Fault(f"answers are {described(value)}, not a list", "a list of texts or of {text, answer_start}")
     if not isinstance(starts, list):
         starts = [starts] if starts is not None and len(value) == 1 else [None] * len(value)
     if len(starts) != len(value):
-        raise _Fault(f"{len(value)} answers but {len(starts)} answer_start", "give one start for each answer")
+        raise Fault(f"{len(value)} answers but {len(starts)} answer_start", "give one start for each answer")
     return [
         (answer.get("text"), answer.get("answer_start", answer.get("start"))) if isinstance(answer, dict) else (answer, start)
         for answer, start in zip(value, starts, strict=True)
     ]
 
 
-def _align(record: _Record, text: Any, start: Any, faults: list[_Fault]) -> Answer | None:
+def _align(record: _Record, text: Any, start: Any, faults: list[Fault]) -> Answer | None:
     """The answer as the context quotes it; a fault for anything but a text that stands where it says."""
     if not isinstance(text, str):
-        faults.append(_Fault("an answer has no text" if text is None else f"an answer's text is {_kind(text)}"))
+        faults.append(Fault("an answer has no text" if text is None else f"an answer's text is {described(text)}"))
         return None
     if not text.strip():
-        faults.append(_Fault("an answer's text is empty", "an unanswerable question has no answers at all"))
+        faults.append(Fault("an answer's text is empty", "an unanswerable question has no answers at all"))
         return None
     context = record.context
     if type(start) is int and start >= 0 and context.startswith(text, start):
@@ -441,18 +441,18 @@ def _align(record: _Record, text: Any, start: Any, faults: list[_Fault]) -> Answ
     return found
 
 
-def _misplaced(text: str, start: Any, found: Answer | None, sets_starts: bool) -> _Fault:
-    shown = repr(_short(text))
+def _misplaced(text: str, start: Any, found: Answer | None, sets_starts: bool) -> Fault:
+    shown = repr(short(text))
     if found is None:
-        return _Fault(f"answer {shown} is not in the context", "mend it (`lamina data clean` drops it)")
-    place = f"found at {found.start}" if found.text == text else f"found {_short(found.text)!r} at {found.start}"
+        return Fault(f"answer {shown} is not in the context", "mend it (`lamina data clean` drops it)")
+    place = f"found at {found.start}" if found.text == text else f"found {short(found.text)!r} at {found.start}"
     if start is None:
         wrong = "has no answer_start" if sets_starts else "is not in the context as written"
     elif type(start) is not int:
-        wrong = f"has an answer_start that is not a whole number ({_kind(start)})"
+        wrong = f"has an answer_start that is not a whole number ({described(start)})"
     else:
         wrong = f"is not at answer_start {start}"
-    return _Fault(f"answer {shown} {wrong}; {place}", _CLEAN)
+    return Fault(f"answer {shown} {wrong}; {place}", _CLEAN)
 
 
 def _whole_number(value: Any) -> int | None:
@@ -513,7 +513,7 @@ def _fold(text: str) -> tuple[str, list[int]]:
 # Tables
 
 
-def _jsonl_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | _Fault]]:
+def jsonl_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
     first = text.lstrip()[:40].split("\n")[0].strip()
     if not first.startswith("{"):
         raise LaminaError(f"{file}: not JSONL: it starts with {first!r}: expected one JSON object a line")
@@ -527,24 +527,24 @@ def _jsonl_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | _F
             yield line, row
 
 
-def _jsonl_row(content: str) -> dict[str, Any] | _Fault:
+def _jsonl_row(content: str) -> dict[str, Any] | Fault:
     try:
         row = json.loads(content)
     except (ValueError, RecursionError) as error:
         detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        return _Fault(f"not JSON ({detail})", "expected one whole JSON object a line")
-    return row if isinstance(row, dict) else _Fault(f"expected a JSON object, found {_kind(row)}")
+        return Fault(f"not JSON ({detail})", "expected one whole JSON object a line")
+    return row if isinstance(row, dict) else Fault(f"expected a JSON object, found {described(row)}")
 
 
-def _csv_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | _Fault]]:
+def _csv_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
     if text.lstrip().startswith(("{", "[")):
         raise LaminaError(f"{file}: not CSV: it starts like JSON: name it .json, or .jsonl for one object a line")
     columns, delimiter = _csv_header(text, file)
     for line, cells in _csv_cells(text, delimiter):
-        if isinstance(cells, _Fault):
+        if isinstance(cells, Fault):
             yield line, cells
         elif line > 1 and len(cells) != len(columns):
-            yield line, _Fault(f"{len(cells)} columns, but the header has {len(columns)}", "quote texts with commas")
+            yield line, Fault(f"{len(cells)} columns, but the header has {len(columns)}", "quote texts with commas")
         elif line > 1:
             yield line, _csv_row(dict(zip(columns, cells, strict=True)))
 
@@ -557,14 +557,14 @@ def _csv_header(text: str, file: str) -> tuple[list[str], str]:
         if {"question", "context"} <= set(columns) and {"answer", "answers"} & set(columns):
             return columns, delimiter
     raise LaminaError(
-        f"{file}: line 1: the header needs the columns question, context, answer (or answers): found {_short(line)!r}"
+        f"{file}: line 1: the header needs the columns question, context, answer (or answers): found {short(line)!r}"
     )
 
 
-def _csv_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | _Fault]]:
+def _csv_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | Fault]]:
     """Each row with the line on which it starts. The limit on a cell's size is the process's, so it is put back."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[tuple[int, list[str] | _Fault]] = []
+    rows: list[tuple[int, list[str] | Fault]] = []
     limit = csv.field_size_limit(sys.maxsize)
     line = 1
     try:
@@ -573,7 +573,7 @@ def _csv_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | _Fault]
                 rows.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        rows.append((line, _Fault(f"not CSV: {error}", 'quote texts with "…" and double the quotes in them')))
+        rows.append((line, Fault(f"not CSV: {error}", 'quote texts with "…" and double the quotes in them')))
     finally:
         csv.field_size_limit(limit)
     return rows
@@ -620,7 +620,7 @@ def kind_of(path: Path) -> str:
     raise LaminaError(f"{path}: unknown ending: expected .json, .jsonl or .csv, alone or with .gz or .xz after it")
 
 
-def _same_file(one: Path, other: Path) -> bool:
+def same_file(one: Path, other: Path) -> bool:
     """Also through symbolic and hard links."""
     try:
         return one.samefile(other)
@@ -628,7 +628,7 @@ def _same_file(one: Path, other: Path) -> bool:
         return one.resolve() == other.resolve()
 
 
-def _parse_json(text: str, file: str) -> object:
+def parse_json(text: str, file: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -642,7 +642,7 @@ def _json_complaint(text: str, error: ValueError | RecursionError) -> str:
     whole = text.strip()
     place = f"line {error.lineno} column {error.colno}"
     if not whole.startswith(("{", "[")):
-        return f"not JSON: it starts with {_short(whole)!r}: a table is named .csv"
+        return f"not JSON: it starts with {short(whole)!r}: a table is named .csv"
     if error.msg == "Extra data":
         return f"{place}: the JSON ends, but more follows: one object a line is named .jsonl"
     if whole[-1] not in "}]" or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
@@ -653,12 +653,12 @@ def _json_complaint(text: str, error: ValueError | RecursionError) -> str:
 # Words for messages
 
 
-def _text_fault(value: object, name: str) -> str | None:
+def text_fault(value: object, name: str) -> str | None:
     """Why a value is no text to work with, or None."""
-    if value is _MISSING:
+    if value is MISSING:
         return f"{name} is missing"
     if not isinstance(value, str):
-        return f"{name} is {_kind(value)}, not a text"
+        return f"{name} is {described(value)}, not a text"
     if not value.strip():
         return f"{name} is empty"
     try:
@@ -668,19 +668,19 @@ def _text_fault(value: object, name: str) -> str | None:
     return None
 
 
-def _kind(value: object) -> str:
+def described(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float | str):
-        return repr(_short(value) if isinstance(value, str) else value)
+        return repr(short(value) if isinstance(value, str) else value)
     return "a list" if isinstance(value, list) else "an object"
 
 
 def _id_note(own_id: object) -> str:
-    return f" (id {_short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
+    return f" (id {short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
 
 
-def _short(text: str, limit: int = 40) -> str:
+def short(text: str, limit: int = 40) -> str:
     """A text on one line of bounded length."""
     line = " ".join(text[: 4 * limit].split()) or text[:limit]
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,152 @@
+"""Paragraphs that look like a question by the words they share, and SQuAD questions put to several paragraphs by it.
+
+BM25 in Lucene's form (Kamphuis et al. 2020), ``k1 = 1.5``, ``b = 0.75``, by `bm25s`, the extra `contexts`. Words are runs of
+letters and digits without case; scripts without spaces between words, and Hangul, whose particles stick to them, are taken
+in pairs of characters. There is no list of stop words and no stemming.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.data.contexts import find_first
+from lamina.data.examples import Example
+from lamina.errors import LaminaError
+from lamina.progress import Progress, Silent
+
+Floats = npt.NDArray[np.float32]
+Hits = Literal["drop", "answerable", "impossible"]
+
+K1: Final = 1.5
+B: Final = 0.75
+_DENSE: Final = r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
+
+
+def words(text: str) -> list[str]:
+    """What is searched by.
+
+    >>> words("The owl's 2 eyes"), words("서울에서 A4")
+    (['the', 'owl', 's', '2', 'eyes'], ['서울', '울에', '에서', 'a4'])
+    """
+    import regex
+
+    found: list[str] = []
+    for run in regex.findall(rf"{_DENSE}+|(?:(?!{_DENSE})\w)+", unicodedata.normalize("NFC", text).casefold()):
+        if regex.match(_DENSE, run) and len(run) > 1:
+            found += (run[n : n + 2] for n in range(len(run) - 1))
+        else:
+            found.append(run)
+    return found
+
+
+class Search:
+    """Texts that can be searched."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        try:
+            import bm25s
+        except ImportError:
+            raise LaminaError("BM25 needs bm25s: pip install 'lamina-qa[contexts]'") from None
+        tokens = [words(text) for text in texts]
+        self._count = len(texts)
+        self._index: Any = bm25s.BM25(k1=K1, b=B, method="lucene") if any(tokens) else None
+        if self._index is not None:
+            self._index.index(tokens, show_progress=False)
+
+    def scores(self, query: str) -> Floats:
+        """[texts] how much each looks like the query; 0 where they share no word."""
+        asked = words(query)
+        if self._index is None or not asked:
+            return np.zeros(self._count, np.float32)
+        found: Floats = self._index.get_scores(asked)
+        return found
+
+    def best(self, query: str, at_once: int = 32) -> Iterator[int]:
+        """The numbers of all texts, best first; of equals the earlier one. The more are taken, the more are sorted."""
+        scores = self.scores(query)
+        given, size = 0, at_once
+        while given < len(scores):
+            least = np.partition(scores, -min(size, len(scores)))[-min(size, len(scores))]
+            chosen = np.flatnonzero(scores >= least)
+            order = chosen[np.argsort(-scores[chosen], kind="stable")]
+            yield from order[given:].tolist()
+            given, size = len(order), 4 * len(order)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Questions with several paragraphs, as `lamina.data.contexts` writes and reads them, and what was met on the way."""
+
+    questions: list[dict[str, Any]]
+    paragraphs: int  # of all questions together
+    hits: int  # other paragraphs among the best that hold an answer's text by chance
+
+
+def with_neighbours(
+    examples: Sequence[Example], count: int, *, seed: int = 0, hits: Hits = "drop", progress: Progress | None = None
+) -> Neighbours:
+    """Each question with its own paragraph and the `count` - 1 others that look most like it, in an order drawn by the seed.
+
+    An answer's text may stand in another paragraph by chance ("two", "1990"), where it answers nothing. `hits` says what
+    becomes of such a paragraph. ``drop``: the next best takes its place, so that every label is certain. ``answerable``: it
+    counts as holding the answer, which is what paper 004 does. ``impossible``: it stays and counts as holding none. The
+    own paragraph keeps the answers and their places as they are.
+    """
+    progress = progress or Silent()
+    if len({example.group for example in examples}) < len(examples):
+        raise LaminaError("these questions have several contexts already: BM25 adds paragraphs to questions with one")
+    articles: dict[str, str] = {}  # of every paragraph
+    for example in examples:
+        articles.setdefault(example.context, example.article)
+    paragraphs = list(articles)
+    search = Search(paragraphs)
+    met = 0
+    questions = []
+    progress.start("searching", len(examples))
+    for number, example in enumerate(examples):
+        own = {"title": example.article, "contents": example.context, "answers": _answers(example)}
+        others = _Others(example, paragraphs, articles, hits)
+        chosen = [own, *islice(others.among(search.best(example.question)), count - 1)]
+        met += others.met
+        order = np.random.default_rng([seed, number]).permutation(len(chosen))
+        qa = {
+            "id": example.id,
+            "question": example.question,
+            "answers": list(dict.fromkeys(answer.text for answer in example.answers)),
+            "article": example.article,
+        }
+        questions.append({"qa": qa, "paragraphs": [chosen[place] for place in order]})
+        progress.advance(1)
+    return Neighbours(questions, sum(len(question["paragraphs"]) for question in questions), met)
+
+
+class _Others:
+    """The other paragraphs of a question as they come; counts those that hold an answer's text."""
+
+    def __init__(self, example: Example, paragraphs: Sequence[str], articles: dict[str, str], hits: Hits) -> None:
+        self._example, self._paragraphs, self._articles, self._hits = example, paragraphs, articles, hits
+        self.met = 0
+
+    def among(self, numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
+        for context in map(self._paragraphs.__getitem__, numbers):
+            if context == self._example.context:
+                continue
+            paragraph: dict[str, Any] = {"title": self._articles[context], "contents": context}
+            if any(find_first(context, answer.text) for answer in self._example.answers):
+                self.met += 1
+                if self._hits == "drop":
+                    continue
+                if self._hits == "impossible":
+                    paragraph["answers"] = []
+            yield paragraph
+
+
+def _answers(example: Example) -> list[dict[str, Any]]:
+    return [{"text": answer.text, "answer_start": answer.start} for answer in example.answers]

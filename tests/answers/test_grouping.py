@@ -1,0 +1,98 @@
+"""Several contexts of one question: the rule, the paper's, and both in constant memory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lamina.answers.calibration import Calibration
+from lamina.answers.decode import Across, Candidate, Prediction
+from lamina.answers.formats import nbest_json
+from lamina.answers.grouping import Gathering, comparable, together
+
+SCORES = st.floats(-30, 30).map(lambda score: round(score, 2))
+
+
+@st.composite
+def predictions(draw: st.DrawFn) -> list[Prediction]:
+    made = []
+    for number in range(draw(st.integers(1, 6))):
+        scores = sorted(draw(st.lists(SCORES, max_size=5)), reverse=True)
+        candidates = tuple(Candidate(f"{number}-{place}", place, place + 3, score) for place, score in enumerate(scores))
+        made.append(Prediction(f"q#{number}", draw(SCORES), candidates))
+    return made
+
+
+@given(predictions(), SCORES)
+def test_the_margin_rule(contexts: list[Prediction], threshold: float) -> None:
+    answer = together("q", contexts).answer(threshold)
+    said = [one.answer(threshold) for one in contexts]
+    spoken = [(one.null_odds, one.candidates[0].text) for one, text in zip(contexts, said, strict=True) if text is not None]
+    if answer is None:
+        assert not spoken or min(spoken)[0] == pytest.approx(threshold)
+    else:
+        assert spoken and answer.text in [text for odds, text in spoken if odds == pytest.approx(min(spoken)[0])]
+
+
+@given(predictions())
+def test_the_papers_rule(contexts: list[Prediction]) -> None:
+    """Written out as the paper has it: each paragraph's list of probabilities, its first entry, the greatest of these."""
+    firsts = [entries[0] for entries in nbest_json(contexts).values()]
+    greatest = max(float(entry["probability"]) for entry in firsts)
+    fitting = {entry["text"] for entry in firsts if entry["probability"] == pytest.approx(greatest)}
+    answer = together("q", contexts, "paper_probability").answer(0.0)
+    assert ("" if answer is None else answer.text) in fitting
+
+
+def test_a_sure_null_silences_only_by_the_papers_rule() -> None:
+    sure = Prediction("q#0", 9.0, (Candidate("wrong", 0, 5, 0.0),))
+    holds = Prediction("q#1", 0.0, (Candidate("right", 2, 7, 2.0), Candidate("rig", 2, 5, 1.0)))
+    assert together("q", [sure, holds]).answer() == Candidate("right", 2, 7, 2.0)
+    assert together("q", [sure, holds], "paper_probability").answer() is None
+    assert together("q", [holds], "paper_probability").answer() is not None
+    assert together("q", [sure, holds]).id == "q"
+
+
+@given(predictions(), st.sampled_from(["margin", "paper_probability"]))
+def test_one_context_says_what_it_said(contexts: list[Prediction], across: Across) -> None:
+    one, alone = contexts[0], together("q", contexts[:1], across)
+    assert [c.text for c in alone.candidates] == [c.text for c in one.candidates]
+    assert alone.null_odds == pytest.approx(one.null_odds, abs=1e-9)
+    assert Calibration().probabilities(alone) == pytest.approx(Calibration().probabilities(one), abs=1e-9)
+
+
+@given(
+    predictions(),
+    st.sampled_from(["margin", "paper_probability"]),
+    st.integers(1, 8),
+    st.floats(0.3, 8),
+    st.floats(-6, 6),
+    SCORES,
+)
+def test_gathering_one_by_one_gives_what_all_together_give(
+    contexts: list[Prediction], across: Across, keep: int, temperature: float, bias: float, threshold: float
+) -> None:
+    calibration = Calibration(temperature, bias)
+    gathering = Gathering(keep, calibration, across)
+    for number, one in enumerate(contexts):
+        gathering.add(number, one)
+    whole = together("q", contexts, across)
+    assert [placed.candidate for placed in gathering.best] == list(whole.candidates[:keep])
+    for placed in gathering.best:
+        assert placed.candidate in comparable(contexts[placed.context], across).candidates
+    answer = gathering.answer(threshold)
+    assert (answer.candidate if answer else None) == whole.answer(threshold)
+    null, chances = gathering.probabilities()
+    expected = calibration.probabilities(whole)
+    assert [null, *chances] == pytest.approx(list(expected[: keep + 1]), abs=1e-9)
+
+
+def test_a_context_without_candidates() -> None:
+    empty = Prediction("q#0", 3.0, ())
+    assert together("q", [empty]).answer(1e6) is None
+    gathering = Gathering(2, Calibration())
+    gathering.add(0, empty)
+    assert gathering.answer(1e12) is None and gathering.probabilities() == (1.0, [])
+    gathering.add(1, Prediction("q#1", 1.0, (Candidate("x", 0, 1, 1.0),)))
+    assert gathering.answer(0.0) is not None and gathering.probabilities() == (0.5, [0.5])

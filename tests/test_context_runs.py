@@ -1,0 +1,131 @@
+"""Training, scoring and predicting where questions have several contexts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lamina as library
+from lamina.data import contexts
+from lamina.data.bm25 import with_neighbours
+from lamina.data.sources import load_examples
+from lamina.errors import LaminaError
+from lamina.material import dev_of, split
+from lamina.recipe import TaskOptions, parse_recipe
+from lamina.scored import Scored
+from tests import tiny
+from tests.command import lamina
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on questions with three contexts each, two of which are trained on."""
+    folder = tmp_path_factory.mktemp("contexts")
+    for name, seed in (("train", 0), ("dev", 1)):
+        contexts.write(folder / f"{name}.json", with_neighbours(tiny.corpus(), 3, seed=seed, hits="impossible").questions)
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    done = lamina(
+        *("train", folder / "small.toml", "--out", folder / "run", "--set", "data.contexts=2"),
+        *("--set", "data.dev_questions=40", "--set", "train.epochs=1"),
+    )
+    assert done.code == 0, done.err
+    assert "per question, over all of its contexts:" in done.out and "questions with" in done.err
+    return folder
+
+
+def task(folder: Path, **data: Any) -> TaskOptions:
+    values = {"train": str(folder / "train.json"), "dev": str(folder / "dev.json"), "holdout": 0.2}
+    return parse_recipe({"data": values | data}).main
+
+
+def test_both_scores_are_written(folder: Path) -> None:
+    scores = json.loads((folder / "run" / "scores.json").read_text())
+    info = json.loads((folder / "run" / "run.json").read_text())
+    questions = scores["questions"]
+    assert set(questions) == {"zero", "tuned", "best"}
+    assert (scores["zero"]["total"], questions["zero"]["total"]) == (120, 40)
+    assert questions["zero"]["HasAns_total"] == 32, "a question is answerable if any of its contexts is"
+    assert (scores["tuned"]["threshold"], questions["tuned"]["threshold"]) == (info["threshold"], info["question_threshold"])
+    assert any("question_balanced_f1" in line for line in (folder / "run" / "metrics.jsonl").read_text().splitlines())
+
+
+def test_evaluate_says_the_same(folder: Path) -> None:
+    dev = contexts.read(folder / "dev.json")[:120]
+    reader = library.load(folder / "run", device="cpu", threads=1)
+    assert reader.question_threshold == json.loads((folder / "run" / "run.json").read_text())["question_threshold"]
+    expected = json.loads((folder / "run" / "scores.json").read_text())
+    found = reader.evaluate(dev)
+    for place in ("zero", "tuned", "best"):
+        assert found[place]["f1"] == pytest.approx(expected[place]["f1"])
+        assert found["questions"][place]["f1"] == pytest.approx(expected["questions"][place]["f1"])
+    said = lamina("evaluate", folder / "run", "--data", folder / "dev.json", "--threads", 1)
+    assert "per context:" in said.out and "per question, over all of its contexts:" in said.out
+    as_json = json.loads(lamina("evaluate", folder / "run", "--data", folder / "dev.json", "--threads", 1, "--json").out)
+    assert as_json["total"] == 180 and as_json["questions"]["total"] == as_json["questions"]["zero"]["total"] == 60
+
+
+def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
+    done = lamina(
+        *("predict", folder / "run", "--data", folder / "dev.json", "--threads", 1),
+        *("--out", tmp_path / "all.json", "--questions", tmp_path / "questions.json"),
+    )
+    assert done.code == 0, done.err
+    each = json.loads((tmp_path / "all.json").read_text())
+    questions = json.loads((tmp_path / "questions.json").read_text())
+    assert len(each) == 180 and len(questions) == 60
+    written = json.loads((folder / "run" / "questions.json").read_text())
+    assert {name: questions[name] for name in written} == written and len(written) == 40
+
+
+def test_a_run_knows_the_questions_that_it_was_scored_on(folder: Path) -> None:
+    scored = Scored.open(folder / "run")
+    examples = scored.read()
+    assert len(examples) == 120 and scored.answered(examples)
+
+
+def test_questions_are_counted_and_their_contexts_chosen(folder: Path) -> None:
+    everything = load_examples(str(folder / "train.json"))
+    kept, held = split(task(folder, questions=30), 0)
+    assert len({e.group for e in kept + held}) == 30 and len(kept + held) == 90
+    assert not {e.group for e in kept} & {e.group for e in held} and not {e.article for e in kept} & {e.article for e in held}
+    two, same = split(task(folder, questions=30, contexts=2), 0)
+    assert same == held and len(two) == 2 * len(kept) // 3
+    assert {e.group for e in two if e.answers} == {e.group for e in kept if e.answers}
+    half, _ = split(task(folder, questions=30, contexts=2, fraction=0.5), 0)
+    assert set(half) < set(two) and len(half) == len({e.group for e in half}) * 2
+    assert dev_of(task(folder, dev_questions=7)) == contexts.read(folder / "dev.json")[:21]
+    assert split(task(folder, holdout=0), 0) == (everything, [])
+
+
+def test_the_papers_rule_is_an_option(folder: Path) -> None:
+    paper = library.load(folder / "run", device="cpu", threads=1)
+    ours = library.load(folder / "run", device="cpu", threads=1)
+    paper.recipe = paper.recipe.model_copy(
+        update={"answer": paper.recipe.answer.model_copy(update={"across": "paper_probability"})}
+    )
+    dev = contexts.read(folder / "dev.json")
+    found, usual = paper.evaluate(dev), ours.evaluate(dev)
+    assert found["zero"] == usual["zero"], "a single context is answered alike"
+    assert found["questions"]["zero"] != usual["questions"]["zero"]
+    example = dev[0]
+    one = paper.answer(example.question, example.context, top_k=3)
+    other = ours.answer(example.question, example.context, top_k=3)
+    assert (one.text, one.start) == (other.text, other.start) and one.confidence == pytest.approx(other.confidence)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"data": {"train": "x", "contexts": 0}}, "data.contexts"),
+        ({"data": {"train": "x", "choose": "best"}}, "data.choose"),
+        ({"data": {"train": "x"}, "answer": {"across": "mean"}}, "answer.across"),
+        ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts is for questions"),
+        ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose is for questions"),
+    ],
+)
+def test_mistakes_in_recipes(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(LaminaError, match=message):
+        parse_recipe(settings)
