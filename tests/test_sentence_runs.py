@@ -432,3 +432,18 @@ def test_inspect_counts_all_tasks(data: Path, tmp_path: Path) -> None:
     report = json.loads(command("inspect", path, "--json").out)
     assert report["training"]["questions"] == 3 * 72
     assert {"sentiment.head", "paraphrase.head"} <= report["parameters"]["by_part"].keys()
+
+
+def test_a_table_of_sentences_is_checked(data: Path, tmp_path: Path) -> None:
+    shown = command("data", "check", data / "paraphrase-train.tsv")
+    assert (shown.code, shown.out.split(",")[0]) == (0, "90 pairs")
+    broken = tmp_path / "broken.tsv"
+    broken.write_text("sentence\tlabel\nfine\t1\n\t0\nbad\t0\nlonely\n")
+    shown = command("data", "check", broken)
+    assert shown.code == 2
+    assert [line.partition(": line ")[2] for line in shown.out.splitlines()[:2]] == [
+        "3: sentence is empty",
+        "5: the header has 2 cells, but this row 1",
+    ]
+    assert shown.out.splitlines()[-1] == "2 sentences, labels 1 (1), 0 (1)"
+    assert json.loads(command("data", "check", broken, "--json").out)["rows"] == 2

@@ -28,10 +28,22 @@ def data_list(as_json: Json = False) -> None:
 
 @commands.command("check")
 def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")], as_json: Json = False) -> None:
-    """List all problems of a file, and count what is in it. Exits with 2 if there are problems."""
-
+    """List all problems of a file of questions or of sentences, and count what is in it. Exits with 2 if there are
+    problems."""
     from lamina.data import contexts, squad
+    from lamina.data.sentences import check_sentences, holds_sentences
 
+    if holds_sentences(file):
+        found = check_sentences(file)
+        if as_json:
+            print_json(asdict(found))
+        else:
+            for line, problem in found.broken.items():
+                print(f"{file}: line {line}: {problem}")
+            print(found)
+        if found.broken:
+            raise typer.Exit(2)
+        return
     report = contexts.check(file) if contexts.holds_contexts(file) else squad.check(file)
     if as_json:
         print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})

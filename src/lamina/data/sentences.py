@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ USUAL: Final = {
 }
 RARE: Final = 100  # where one label in so many, or fewer, is no number, it is a slip and no class
 SHOWN: Final = 5  # line numbers that a warning gives
+LABELS_SHOWN: Final = 8
 
 
 class ColumnOptions(BaseModel):
@@ -51,6 +53,41 @@ def read_sentences(
 
     A broken row is an error; with `skip_broken` all of them are passed over with one warning.
     """
+    whole, broken = _sort_out(path, columns, labelled=labelled, known_labels=known_labels)
+    if broken:
+        _complain(path, broken, len(whole), skip=skip_broken)
+    if not whole:
+        raise LaminaError(f"{path}: holds a header but no rows")
+    return _with_unique_ids(whole.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceReport:
+    """What a table of sentences holds: its good rows, how often each label occurs, and every broken row by its line."""
+
+    rows: int
+    pairs: bool
+    labels: dict[str, int]
+    broken: dict[int, str]
+
+    def __str__(self) -> str:
+        often = sorted(self.labels.items(), key=lambda item: -item[1])[:LABELS_SHOWN]
+        more = f" and {len(self.labels) - len(often)} more" if len(self.labels) > len(often) else ""
+        labels = ", ".join(f"{label} ({count})" for label, count in often)
+        return f"{self.rows} {'pairs' if self.pairs else 'sentences'}, labels {labels}{more}"
+
+
+def check_sentences(path: Path) -> SentenceReport:
+    """Reads a whole table and tells all that is wrong with it."""
+    whole, broken = _sort_out(path, None, labelled=True, known_labels=False)
+    labels = Counter(str(sentence.label) for sentence in whole.values())
+    return SentenceReport(len(whole), any(s.second is not None for s in whole.values()), dict(labels), broken)
+
+
+def _sort_out(
+    path: Path, columns: ColumnOptions | None, *, labelled: bool, known_labels: bool
+) -> tuple[dict[int, Sentence], dict[int, str]]:
+    """The good rows, and what is wrong with the others, each by its line."""
     rows = read_table(path)
     chosen = _choose(columns or ColumnOptions(), rows.header, path, labelled=labelled)
     whole: dict[int, Sentence] = {}
@@ -62,11 +99,7 @@ def read_sentences(
             broken[line] = str(fault)
     for line in _odd_labels(whole) if labelled and not known_labels else ():
         broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
-    if broken:
-        _complain(path, dict(sorted(broken.items())), len(whole), skip=skip_broken)
-    if not whole:
-        raise LaminaError(f"{path}: holds a header but no rows")
-    return _with_unique_ids(whole.values())
+    return whole, dict(sorted(broken.items()))
 
 
 def holds_sentences(path: Path) -> bool:
