@@ -38,8 +38,8 @@ def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")],
         if as_json:
             print_json(asdict(found))
         else:
-            for line, problem in found.broken.items():
-                print(f"{file}: line {line}: {problem}")
+            for line, what in found.broken.items():
+                print(f"{file}: line {line}: {what}")
             print(found)
         if found.broken:
             raise typer.Exit(2)

@@ -168,7 +168,7 @@ def predict(
     if task not in (None, reader.question_task) or reader.question_task is None:
         if nbest is not None or null_odds is not None or by_question is not None:
             raise LaminaError(
-                "--nbest, --null-odds and --questions are of answers, but this task judges sentences: leave them out"
+                "--nbest and --null-odds are of answers, as is --questions, but this task judges sentences: leave them out"
             )
         name, options = reader.sentence_task(task)
         sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, labelled=False)
