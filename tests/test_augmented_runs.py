@@ -1,0 +1,124 @@
+"""Training data that is made anew for each pass over it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lamina import material, planning, trainer
+from lamina.cache.part import Rewritten
+from lamina.data.squad import to_squad
+from lamina.data.tokenizer import Tokenizer
+from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
+from lamina.recipe import Recipe, parse_recipe
+from tests import tiny
+
+EDA = {"augment": {"eda": {"alpha": 0.3}}}
+
+
+def recipe(folder: Path, *settings: str, **tables: Any) -> Recipe:
+    for name, count in (("train", 12), ("dev", 3)):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(tiny.corpus(count))))
+    values = {
+        "data": {"train": str(folder / "train.json"), "dev": str(folder / "dev.json"), "holdout": 0.2},
+        "encoder": {"model": "tiny", "pretrained": False},
+        "window": {"length": 64, "query": 16, "step": 16},
+        "train": {"epochs": 2, "threads": 1, "lr": 1e-3, "batch_tokens": 512},
+    }
+    return parse_recipe(values | tables, settings)
+
+
+def part_of(made: Recipe) -> tuple[material.AnyPart, Tokenizer]:
+    tokenizer = Tokenizer(encoders.find(made.encoder).tokenizer)
+    learned, _ = material.split(made.main, made.train.seed)
+    return material.training_part(made, "main", learned, tokenizer), tokenizer
+
+
+def test_every_pass_has_other_texts_and_each_is_always_the_same(tmp_path: Path) -> None:
+    part, _ = part_of(recipe(tmp_path, **EDA))
+    assert isinstance(part, Rewritten)
+    first, second = ([example.context for example in part.at(lap).examples] for lap in (0, 1))
+    assert first != second
+    again, _ = part_of(recipe(tmp_path, **EDA))
+    assert [example.context for example in again.at(1).examples] == second
+    for example in part.at(1).examples:
+        assert all(example.context[a.start : a.start + len(a.text)] == a.text for a in example.answers)
+
+
+def test_the_part_that_a_process_makes_ahead_is_the_one_made_here(tmp_path: Path) -> None:
+    made = recipe(tmp_path, **EDA)
+    part, tokenizer = part_of(made)
+    for lap in range(3):  # what a plan asks for
+        part.usable_lengths(lap)
+    part.at(0)  # and from here on the next is made elsewhere
+    learned, _ = material.split(made.main, made.train.seed)
+    for lap in (1, 2):
+        here = material.write_lap(made, "main", learned, tokenizer, lap)
+        there = part.at(lap)
+        assert there.examples == here.examples
+        assert np.array_equal(there.windows.ids, here.windows.ids)
+
+
+def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
+    made = recipe(tmp_path, **EDA)
+    part, _ = part_of(made)
+    plan = planning.make_plan(made.train, {"main": part}, tiny.model(), {}, {"main": part})
+    for lap in range(2):
+        items = sorted(item for _, (draw,) in plan if draw.lap == lap for item in draw.items.tolist())
+        assert items == part.usable(lap).tolist()
+
+
+def test_strength_0_trains_as_if_there_were_none(tmp_path: Path) -> None:
+    plain = trainer.train(recipe(tmp_path), tmp_path / "plain")
+    none = trainer.train(recipe(tmp_path, augment={"eda": {"alpha": 0.0}}), tmp_path / "none")
+    assert none.model.read_bytes() == plain.model.read_bytes()
+    some = trainer.train(recipe(tmp_path, **EDA), tmp_path / "some")
+    assert some.model.read_bytes() != plain.model.read_bytes()
+
+
+def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {"augment": {"eda": {"alpha": 0.3, "ramp": True}, "unanswerable": {"share": 0.4}}}
+    made = recipe(tmp_path, "train.checkpoint_minutes=0", **both)
+    whole = trainer.train(made, tmp_path / "whole")
+    steps = json.loads(whole.info.read_text())["steps"]
+    step, calls = planning.make_step, itertools.count(1)
+
+    def stopping(*arguments: Any) -> Any:
+        if next(calls) == steps - 1:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(trainer, "make_step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(made, tmp_path / "part")
+    monkeypatch.undo()
+    part = trainer.train(made, tmp_path / "part", resume=True)
+    assert part.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert part.model.read_bytes() == whole.model.read_bytes()
+
+
+def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: Path) -> None:
+    made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4, "per_epoch": False}})
+    part, _ = part_of(made)
+    assert not isinstance(part, Rewritten), "made once, they are a part like any other"
+    share = np.mean([not example.answers for example in part.examples])
+    assert share == pytest.approx(0.4, abs=0.02)
+    assert all("#" not in example.id for example in material.split(made.main, 0)[1])
+
+
+def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    made = recipe(tmp_path, "tune.layers=0", "cache.use=always", **EDA)
+    with pytest.raises(LaminaError, match="augment makes other texts for every epoch"):
+        trainer.train(made, tmp_path / "run")
+
+
+def test_sentences_are_not_augmented() -> None:
+    with pytest.raises(LaminaError, match=r"augment is for questions, but head\.type 'cosine' judges sentences"):
+        parse_recipe({"data": {"train": "t"}, "head": {"type": "cosine"}, **EDA})
