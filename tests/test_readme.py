@@ -50,7 +50,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(text: str, folder: Path) -> dict[str, str]:
+def run(text: str, folder: Path, **environment: str) -> dict[str, str]:
     """Runs all commands and examples of a text; what the commands printed."""
     printed = {}
     for command in commands(text):
@@ -59,7 +59,7 @@ def run(text: str, folder: Path) -> dict[str, str]:
                 command,
                 shell=True,
                 cwd=folder,
-                env=os.environ | {"LAMINA_CACHE": str(folder / "cache")},
+                env=os.environ | {"LAMINA_CACHE": str(folder / "cache")} | environment,
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
@@ -74,7 +74,7 @@ def run(text: str, folder: Path) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.xdist_group("sentences")
 def test_the_commands_and_examples_of_sentences_run(copy: Path) -> None:
-    printed = run(parts()[1], copy)
+    printed = run(parts()[1], copy, OMP_NUM_THREADS="1")  # two trainings side by side must not share out both cores each
     scores = read_json(copy / "runs/sentences/scores.json")
     assert scores.keys() == {"sentiment", "paraphrase", "similarity", "overall"}
     (said,) = [out for command, out in printed.items() if "lamina similar" in command]
