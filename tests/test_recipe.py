@@ -129,8 +129,8 @@ def test_layers_that_mean_nothing(tune: dict[str, Any], message: str) -> None:
         ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
         (
             {"xyzzy": 1},
-            "xyzzy: no such field; there are answer, augment, cache, data, encoder, head, mixer, objective, terms, train, tune, "
-            "weight, window",
+            "xyzzy: no such field; there are answer, augment, cache, data, encoder, head, mixer, objective, terms, train, "
+            "tune, weight, window",
         ),
     ],
 )
