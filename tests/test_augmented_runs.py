@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.recipe import Recipe, parse_recipe
 from tests import tiny
+from tests.resuming import stopped_and_resumed
 
 EDA = {"augment": {"eda": {"alpha": 0.3}}}
 
@@ -82,23 +82,12 @@ def test_strength_0_trains_as_if_there_were_none(tmp_path: Path) -> None:
     assert some.model.read_bytes() != plain.model.read_bytes()
 
 
-def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
     both = {"augment": {"eda": {"alpha": 0.3, "ramp": True}, "unanswerable": {"share": 0.4}}}
     made = recipe(tmp_path, "train.checkpoint_minutes=0", **both)
     whole = trainer.train(made, tmp_path / "whole")
     steps = json.loads(whole.info.read_text())["steps"]
-    step, calls = planning.make_step, itertools.count(1)
-
-    def stopping(*arguments: Any) -> Any:
-        if next(calls) == steps - 1:
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    monkeypatch.setattr(trainer, "make_step", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.train(made, tmp_path / "part")
-    monkeypatch.undo()
-    part = trainer.train(made, tmp_path / "part", resume=True)
+    part = stopped_and_resumed(made, tmp_path / "part", before=steps - 1)
     assert part.metrics.read_bytes() == whole.metrics.read_bytes()
     assert part.model.read_bytes() == whole.model.read_bytes()
 

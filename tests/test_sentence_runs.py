@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 import lamina
-from lamina import material, planning, trainer
+from lamina import material, trainer
 from lamina.assemble import Trained, build_model, load_tokenizer
 from lamina.data.fables.sentences import make_sentences
 from lamina.encoder import load as encoders
@@ -23,6 +23,7 @@ from lamina.reader import Reader
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import Run
 from tests.command import lamina as command
+from tests.resuming import stopped_and_resumed
 from tests.tiny import Heard
 
 TASKS = ("sentiment", "paraphrase", "similarity")
@@ -124,23 +125,10 @@ HARD = (
 )
 
 
-def test_everything_at_once_stopped_and_resumed_ends_the_same(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_at_once_stopped_and_resumed_ends_the_same(data: Path, tmp_path: Path) -> None:
     made = recipe(data, TASKS, *HARD)
     whole = trainer.train(made, tmp_path / "whole")
-    step, calls = planning.make_step, itertools.count(1)
-
-    def stopping(*arguments: Any) -> Any:
-        if next(calls) == 4:
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    monkeypatch.setattr(trainer, "make_step", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.train(made, tmp_path / "part")
-    monkeypatch.undo()
-    part = trainer.train(made, tmp_path / "part", resume=True)
+    part = stopped_and_resumed(made, tmp_path / "part", before=4)
     assert part.metrics.read_bytes() == whole.metrics.read_bytes()
     assert part.model.read_bytes() == whole.model.read_bytes()
     assert part.scores.read_bytes() == whole.scores.read_bytes()

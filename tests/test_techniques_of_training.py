@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lamina import planning, trainer
+from lamina import trainer
 from lamina.data.squad import to_squad
 from lamina.recipe import Recipe, read_recipe
 from lamina.run import Run
 from tests import tiny
+from tests.resuming import stopped_and_resumed
 
 EVERYTHING = (
     "objective.start_weight=2.0",
@@ -48,24 +47,11 @@ def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.parametrize("teacher", ["sda", "sdv", "ema"])
-def test_everything_at_once_stopped_and_resumed_ends_the_same(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, teacher: str
-) -> None:
+def test_everything_at_once_stopped_and_resumed_ends_the_same(folder: Path, tmp_path: Path, teacher: str) -> None:
     made = recipe(folder, *EVERYTHING, f"terms.distil.teacher={teacher}", "train.epochs=2", "train.keep=last")
     whole = trainer.train(made, tmp_path / "whole")
     assert len(losses(whole)) > 10
-    step, calls = planning.make_step, itertools.count(1)
-
-    def stopping(*arguments: Any) -> Any:
-        if next(calls) == 6:
-            raise KeyboardInterrupt
-        return step(*arguments)
-
-    monkeypatch.setattr(trainer, "make_step", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        trainer.train(made, tmp_path / "part")
-    monkeypatch.undo()
-    part = trainer.train(made, tmp_path / "part", resume=True)
+    part = stopped_and_resumed(made, tmp_path / "part", before=6)
     assert part.metrics.read_bytes() == whole.metrics.read_bytes()
     assert part.model.read_bytes() == whole.model.read_bytes()
     assert part.scores.read_bytes() == whole.scores.read_bytes()

@@ -82,7 +82,7 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
     for file, own in zip(files, names, strict=True):
         if odd := sorted(own ^ names[0]):
             raise LaminaError(f"{file}: {odd[0]} is not in both it and {files[0]}: average runs of one recipe")
-    return {name: _mean(name, [file.get_tensor(name) for file in opened], files) for name in opened[0].keys()}  # noqa: SIM118
+    return {name: _mean(name, [file.get_tensor(name) for file in opened], files) for name in sorted(names[0])}
 
 
 def _mean(name: str, values: Sequence[Tensor], files: Sequence[Path]) -> Tensor:

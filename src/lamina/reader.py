@@ -150,7 +150,7 @@ class Reader:
         return ReadingOn(self, questions, top_k)
 
     def _check_questions(self, questions: Sequence[str], top_k: int) -> None:
-        self.span_task  # noqa: B018 - refuses a model that has none
+        self.check_answers()
         for number, question in enumerate(questions, 1):
             if not question.strip():
                 raise LaminaError(f"question {number} is empty")
@@ -319,12 +319,16 @@ class Reader:
     def _heads(self) -> str:
         return ", ".join(f"{task.head.type}" for task in self.recipe.tasks.values())
 
-    @property
-    def span_task(self) -> str:
-        """The name of the task that answers questions."""
+    def check_answers(self) -> None:
+        """Refuses a model that does not answer questions."""
         if self._span is None:
             raise LaminaError(f"this model does not answer questions: its heads are {self._heads()}")
-        return self._span
+
+    @property
+    def span_task(self) -> str:
+        """The name of the task that answers questions; a model that has none is refused."""
+        self.check_answers()
+        return str(self._span)
 
     def _predictions(
         self, examples: Sequence[Example], options: AnswerOptions, progress: Progress, *, remember: bool = False

@@ -38,6 +38,12 @@ WROTE = tiny.example(PLAN, "Patrick Abercrombie", question="Who published the la
 LIKED = tiny.example(PLAN, "tower blocks", question="What did James Paton dislike?")
 
 
+def asked(made: Example | None) -> str:
+    """The question of an example that could be made."""
+    assert made is not None
+    return made.question
+
+
 def draws(count: int = 30) -> list[random.Random]:
     return [random.Random(seed) for seed in range(count)]
 
@@ -138,7 +144,7 @@ def test_sentences_that_speak_of_it_are_no_source_of_names() -> None:
 def test_other_forms_of_a_name_and_the_subject_are_no_replacement() -> None:
     text = "In 1868 it began. The United Nations met. The UN met again. Nations United is a film. It was cold in Plymouth."
     example = tiny.example(text, "1868", question="When did the United Nations begin?")
-    assert {swap_entity(example, draw).question for draw in draws()} == {"When did the Plymouth begin?"}  # type: ignore[union-attr]
+    assert {asked(swap_entity(example, draw)) for draw in draws()} == {"When did the Plymouth begin?"}
     about = Example("q", example.question, text, example.answers, "q", "Plymouth")
     assert swap_entity(about, random.Random(0)) is None
 
@@ -153,7 +159,7 @@ def test_a_word_becomes_its_opposite() -> None:
     assert swap_antonym(tiny.example(PLAN, "1964", question="When did it last?"), random.Random(0)) is None
     assert swap_antonym(tiny.example(PLAN, "1964", question="When was it not large?"), random.Random(0)) is None
     article = tiny.example(PLAN, "1964", question="When was an easy way found?")
-    assert swap_antonym(article, random.Random(1)).question in (  # type: ignore[union-attr]
+    assert asked(swap_antonym(article, random.Random(1))) in (
         "When was a difficult way found?",
         "When was an easy way lost?",
         "When was a harder way found?",
@@ -175,7 +181,7 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
     begin = tiny.example(PLAN, "1944", question="When did it first begin?")
     assert change_number(begin, random.Random(0)) is None
     pages = tiny.example("a . 9 , 800 pages .", "a", question="what has 9 , 800 pages ?")
-    assert " , " in change_number(pages, random.Random(0)).question  # type: ignore[union-attr]
+    assert " , " in asked(change_number(pages, random.Random(0)))
 
 
 @pytest.mark.parametrize(

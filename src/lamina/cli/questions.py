@@ -86,7 +86,7 @@ def ask(
         if as_json or as_jsonl or sys.stdin is None:
             raise LaminaError("there is no question: name one, or pipe them in, one a line")
         reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-        reader.span_task  # noqa: B018 - refuses a model that answers no questions before it asks for them
+        reader.check_answers()
         print("Ask away; :help says what else there is.", file=sys.stderr)
         converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
         return

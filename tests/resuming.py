@@ -1,0 +1,28 @@
+"""Stops a training between two steps and lets it go on."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from lamina import planning, trainer
+from lamina.recipe import Recipe
+from lamina.run import Run
+
+
+def stopped_and_resumed(recipe: Recipe, out: Path, *, before: int) -> Run:
+    """The run of a training that was stopped before its step of that number, counted from 1, and then resumed."""
+    step, calls = planning.make_step, itertools.count(1)
+
+    def stopping(*arguments: Any) -> Any:
+        if next(calls) == before:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    with patch.object(trainer, "make_step", stopping), pytest.raises(KeyboardInterrupt):
+        trainer.train(recipe, out)
+    return trainer.train(recipe, out, resume=True)
