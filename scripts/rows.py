@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -31,21 +32,22 @@ train = ""
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("folder", type=Path, help="with a rows.toml")
+    options.add_argument("--workers", type=int, default=1, help="trainings at once; give each its share of train.threads")
     options.add_argument("--only", nargs="*", help="these rows")
     given = options.parse_args()
     table = tomllib.loads((given.folder / "rows.toml").read_text(encoding="utf-8"))
     runs = Path("runs") / given.folder.name
-    found: dict[str, Any] = {}
-    for seed in table.get("seeds", [None]):
-        for name, settings in table["rows"].items():
-            out = runs / (slug(name) if seed is None else f"{slug(name)}-seed{seed}")
-            if given.only is None or name in given.only:
-                chosen = [*table["base"], *expanded(settings, table.get("settings", {}))]
-                train(out, table.get("recipe"), chosen if seed is None else [*chosen, f"train.seed={seed}"])
-            if (out / "scores.json").is_file():
-                found.setdefault(name, {"settings": settings})
-                found[name] |= row(out) if seed is None else {f"seed {seed}": row(out)}
-        write(given.folder, found)
+    outs = {(name, seed): runs / folder(name, seed) for seed in table.get("seeds", [None]) for name in table["rows"]}
+    with ThreadPoolExecutor(given.workers) as workers:
+        trainings = [
+            workers.submit(train, out, table.get("recipe"), settings_of(table, name, seed))
+            for (name, seed), out in outs.items()
+            if given.only is None or name in given.only
+        ]
+        for training in as_completed(trainings):
+            training.result()
+            write(given.folder, gather(table, outs))
+    found = gather(table, outs)
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
         if all(member in found for member in members):
@@ -63,6 +65,27 @@ def main() -> None:
             found[name] = {"members": members, "scores": scores(out)}
     write(given.folder, found)
     print("\n".join(seed_lines(found) if "seeds" in table else lines(found)))
+
+
+def folder(name: str, seed: int | None) -> str:
+    return slug(name) if seed is None else f"{slug(name)}-seed{seed}"
+
+
+def settings_of(table: dict[str, Any], name: str, seed: int | None) -> list[str]:
+    chosen = [*table["base"], *expanded(table["rows"][name], table.get("settings", {}))]
+    return chosen if seed is None else [*chosen, f"train.seed={seed}"]
+
+
+def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path]) -> dict[str, Any]:
+    """What the finished trainings were worth, in the order of the table."""
+    found: dict[str, Any] = {}
+    for name, settings in table["rows"].items():
+        for seed in table.get("seeds", [None]):
+            out = outs[name, seed]
+            if (out / "scores.json").is_file():
+                found.setdefault(name, {"settings": settings})
+                found[name] |= row(out) if seed is None else {f"seed {seed}": row(out)}
+    return found
 
 
 def write(folder: Path, found: dict[str, Any]) -> None:

@@ -74,6 +74,15 @@ def test_exponential_falls_at_the_end_of_an_epoch() -> None:
     assert exponential(0.05, 0.1, 0.5, 20) == pytest.approx(0.5 * 0.5), "the warm-up is on top of it"
 
 
+def test_exponential_may_fall_within_an_epoch() -> None:
+    """Ten falls in one epoch are those of ten epochs."""
+    within = TrainOptions(schedule="exponential", decay_every=0.1, warmup=0.0)
+    ten = TrainOptions(schedule="exponential", warmup=0.0)
+    moments = [step / 64 for step in range(65)]
+    assert [share_of_peak(within, p, 1) for p in moments] == pytest.approx([share_of_peak(ten, p, 10) for p in moments])
+    assert share_of_peak(within, 0.99, 1) == pytest.approx(0.96**9)
+
+
 STEPS = 40
 
 

@@ -32,7 +32,8 @@ class TrainOptions(BaseModel):
     schedule: Literal["linear", "cosine", "cosine_restarts", "exponential", "constant"] = "linear"  # after the warm-up
     warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
     cycles: int = Field(default=2, ge=1)  # of cosine_restarts: how often it falls to 0
-    decay: float = Field(default=0.96, gt=0, le=1)  # of exponential: what is left of the rate after an epoch
+    decay: float = Field(default=0.96, gt=0, le=1)  # of exponential: what is left of the rate when it falls
+    decay_every: float = Field(default=1.0, gt=0)  # of exponential: epochs after which it falls
     weight_decay: float = Field(default=0.01, ge=0)
     clip: float = Field(default=1.0, gt=0)
     batch_tokens: int = Field(default=3072, ge=1)  # padded tokens of a step

@@ -2,8 +2,8 @@
 
 Each rises from 0 over the first `warmup` of training. Then: linear falls to 0 (Devlin et al. 2019); cosine falls to 0
 along half a wave, or, with hard restarts, along several, each from the top again (Loshchilov and Hutter 2017; paper 000
-asks for it as future work); exponential falls at the end of every epoch to `decay` of what it was (paper 002: 0.96);
-constant stays.
+asks for it as future work); exponential falls to `decay` of what it was whenever `decay_every` epochs are over (paper 002:
+to 0.96 with every epoch); constant stays.
 
 Departure: the loop asks for the middle of a step, so that the first step does not have the rate 0.
 """
@@ -27,6 +27,8 @@ class Scheduled(Protocol):
     def cycles(self) -> int: ...
     @property
     def decay(self) -> float: ...
+    @property
+    def decay_every(self) -> float: ...
 
 
 def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
@@ -39,7 +41,7 @@ def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
         case "cosine_restarts":
             return cosine_restarts(progress, options.warmup, options.cycles)
         case "exponential":
-            return exponential(progress, options.warmup, options.decay, epochs)
+            return exponential(progress, options.warmup, options.decay, epochs / options.decay_every)
         case "constant":
             return constant(progress, options.warmup)
 
