@@ -14,7 +14,6 @@ run_mlm-default    the example's steps at its defaults: texts joined and cut to 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -35,7 +34,7 @@ from lamina.progress import Silent
 from lamina.training.checkpoint import State
 from ours import Done
 from run_qa import BATCH, Columns, load_tokenizer
-from train_throughput import EPOCHS, WARM_UP, CountingCollator, Stopwatch
+from train_throughput import EPOCHS, WARM_UP, rate_of
 
 LONGEST = 1024  # max_seq_length, where the tokenizer allows more
 
@@ -125,31 +124,7 @@ class Theirs:
     def run(self, seed: int, done: Done) -> float:
         """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
         mask = transformers.DataCollatorForLanguageModeling(tokenizer=self.tokenizer, mlm_probability=0.15)
-        collate, watch = CountingCollator(mask), Stopwatch(done)
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = transformers.TrainingArguments(
-                output_dir=folder,
-                per_device_train_batch_size=BATCH,
-                num_train_epochs=EPOCHS,
-                seed=seed,
-                use_cpu=True,
-                dataloader_pin_memory=False,
-                save_strategy="no",
-                logging_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-            )
-            trainer = transformers.Trainer(
-                model=self.model,
-                args=arguments,
-                train_dataset=self.features,
-                data_collator=collate,
-                processing_class=self.tokenizer,
-                callbacks=[watch],
-            )
-            trainer.remove_callback(transformers.PrinterCallback)
-            trainer.train()
-        return sum(collate.tokens[: watch.steps]) / watch.seconds  # batches are fetched ahead: count those trained on
+        return rate_of(self, mask, done, batch=BATCH, seed=seed)
 
 
 def turn(side: Ours | Theirs, at_least: float, number: int) -> float:

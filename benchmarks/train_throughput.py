@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import transformers
 
@@ -82,32 +82,8 @@ class Theirs:
     def run(self, seed: int, done: Done) -> float:
         """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
         pad = transformers.default_data_collator if self.padded else transformers.DataCollatorWithPadding(self.tokenizer)
-        collate, watch = CountingCollator(pad), Stopwatch(done)
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = transformers.TrainingArguments(
-                output_dir=folder,
-                per_device_train_batch_size=self.batch,
-                train_sampling_strategy="random" if self.padded else "group_by_length",
-                num_train_epochs=EPOCHS,
-                seed=seed,
-                use_cpu=True,
-                dataloader_pin_memory=False,
-                save_strategy="no",
-                logging_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-            )
-            trainer = transformers.Trainer(
-                model=self.model,
-                args=arguments,
-                train_dataset=self.features,
-                data_collator=collate,
-                processing_class=self.tokenizer,
-                callbacks=[watch],
-            )
-            trainer.remove_callback(transformers.PrinterCallback)
-            trainer.train()
-        return sum(collate.tokens[: watch.steps]) / watch.seconds  # batches are fetched ahead: count those trained on
+        order = "random" if self.padded else "group_by_length"
+        return rate_of(self, pad, done, batch=self.batch, seed=seed, train_sampling_strategy=order)
 
     def ends_group(self, steps: int) -> bool:
         """Whether windows of all lengths have had their turn alike after so many steps."""
@@ -116,6 +92,46 @@ class Theirs:
         per_group = max(1, min(50, len(self.features) // (4 * self.batch)))  # batches that the sampler sorts together
         of_epoch = steps % -(-len(self.features) // self.batch)
         return of_epoch % per_group == 0
+
+
+class Trained(Protocol):
+    """What a `transformers.Trainer` is made for."""
+
+    @property
+    def model(self) -> Any: ...
+    @property
+    def tokenizer(self) -> Any: ...
+    @property
+    def features(self) -> Any: ...
+
+
+def rate_of(side: Trained, pad: Callable[[Any], Any], done: Done, *, batch: int, **arguments: Any) -> float:
+    """Real tokens a second of a Trainer's steps, until `done`."""
+    collate, watch = CountingCollator(pad), Stopwatch(done)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = transformers.TrainingArguments(
+            output_dir=folder,
+            per_device_train_batch_size=batch,
+            num_train_epochs=EPOCHS,
+            use_cpu=True,
+            dataloader_pin_memory=False,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            **arguments,
+        )
+        trainer = transformers.Trainer(
+            model=side.model,
+            args=settings,
+            train_dataset=side.features,
+            data_collator=collate,
+            processing_class=side.tokenizer,
+            callbacks=[watch],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+    return sum(collate.tokens[: watch.steps]) / watch.seconds  # batches are fetched ahead: count those trained on
 
 
 class CountingCollator:

@@ -64,6 +64,7 @@ from lamina.data.labels import Labels
 from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.heads.outputs import SpanOutputs
+from lamina.heads.queries import AskingHead
 from lamina.heads.span import answerable
 from lamina.mixers.convolution import Convolution
 
@@ -165,7 +166,7 @@ class PooledFilters(nn.Module):
         return maxima.view(len(x), width, filters, dim).transpose(1, 2)
 
 
-class ContextAwareHead(nn.Module):
+class ContextAwareHead(AskingHead):
     """`generator` makes N filters from the tokens `source`; they are convolved over the tokens `target`.
 
     With `halves`, the first half of the maps is the start's and the second the end's; otherwise both ends read all.
@@ -197,16 +198,6 @@ class ContextAwareHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.slots))
         if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
             nn.init.normal_(self.weight, std=std)
-        self.asking: nn.Parameter | None = None
-
-    def learn_queries(self, width: int) -> None:
-        self.asking = nn.Parameter(torch.empty(self.slots, width))
-        if not self.asking.is_meta:
-            nn.init.normal_(self.asking, std=0.02)
-
-    def queries(self) -> Tensor | None:
-        """[2, D], once it is told to learn some."""
-        return self.asking
 
     def forward(self, vectors: Tensor, batch: Batch) -> SpanOutputs:
         mixtures = vectors.shape[1]  # 1, or one for each end; each is convolved with filters of its own

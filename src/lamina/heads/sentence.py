@@ -29,6 +29,7 @@ from lamina.data.labels import Labels
 from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.heads.outputs import ClassOutputs, PairOutputs, ScoreOutputs
+from lamina.heads.queries import AskingHead
 
 Pooling = Literal["cls", "pooler", "mean"]
 
@@ -100,7 +101,7 @@ class ScaleAndShift(nn.Module):
         return self.scale * cosine + self.shift
 
 
-class SentenceHead(nn.Module):
+class SentenceHead(AskingHead):
     """A head that reads one vector a text."""
 
     slots = 1
@@ -110,16 +111,6 @@ class SentenceHead(nn.Module):
         super().__init__()
         self.pooling: Pooling = pooling
         self.positions = "tokens" if pooling == "mean" else "cls"
-        self.asking: nn.Parameter | None = None
-
-    def learn_queries(self, width: int) -> None:
-        self.asking = nn.Parameter(torch.empty(self.slots, width))
-        if not self.asking.is_meta:
-            nn.init.normal_(self.asking, std=0.02)
-
-    def queries(self) -> Tensor | None:
-        """[1, D], once it is told to learn one."""
-        return self.asking
 
     def pooled(self, vectors: Tensor, batch: Batch) -> Tensor:
         """[R, 1, T, D] -> [R, D] in float32."""
