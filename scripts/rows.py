@@ -9,6 +9,9 @@ result is FOLDER/rows.json, and a table on standard output.
 With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/002/ours.toml". With
 `seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
 has whole rows of fewer seeds.
+
+With `reach`, a row of questions also says after how many minutes of training the held-out F1 was there. With `against`, names
+of rows, each row is compared with the first of them that its own name begins with, else with the last (`lamina compare`).
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ def main() -> None:
             training.result()
             write(given.folder, gather(table, outs))
     found = gather(table, outs)
+    if "against" in table:
+        compare_all(found, table["against"], {name: outs[name, None] for name in table["rows"]})
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
         if all(member in found for member in members):
@@ -85,7 +90,26 @@ def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path]) -> d
             if (out / "scores.json").is_file():
                 found.setdefault(name, {"settings": settings})
                 found[name] |= row(out) if seed is None else {f"seed {seed}": row(out)}
+                if "reach" in table:
+                    found[name][f"minutes to F1 {table['reach']}"] = minutes_to(out, table["reach"])
     return found
+
+
+def compare_all(found: dict[str, Any], bases: list[str], outs: dict[str, Path]) -> None:
+    """Writes into each row how it differs from its base, by context and, where there are several, by question."""
+    for name, one in found.items():
+        base = next((base for base in bases if name.startswith(base)), bases[-1])
+        if name != base and base in found:
+            kinds = ("context", "question") if "questions" in one["scores"] else ("context",)
+            one["against"] = {"row": base} | {kind: difference(outs[base], outs[name], kind) for kind in kinds}
+
+
+def difference(base: Path, out: Path, kind: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "lamina", "compare", str(base), str(out), "--json"]
+    if kind == "question":
+        command += ["--per", kind]
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["overall"]
+    return {name: round(told[name], 3) for name in ("difference", "low", "high", "p")} | {"verdict": told["verdict"]}
 
 
 def write(folder: Path, found: dict[str, Any]) -> None:
@@ -127,27 +151,57 @@ def row(out: Path) -> dict[str, Any]:
 
 
 def scores(out: Path) -> dict[str, Any]:
-    kept = ("exact", "f1", "HasAns_f1", "NoAns_f1")
     found = json.loads((out / "scores.json").read_text(encoding="utf-8"))
     if "zero" not in found:  # of sentences
         rounded: dict[str, Any] = json.loads(json.dumps(found), parse_float=lambda number: round(float(number), 4))
         return rounded
+    questions = {"questions": at_thresholds(found["questions"])} if "questions" in found else {}
+    return at_thresholds(found) | questions
+
+
+def at_thresholds(found: dict[str, Any]) -> dict[str, Any]:
+    kept = ("exact", "f1", "HasAns_f1", "NoAns_f1")
     return {at: {name: round(found[at][name], 2) for name in kept if name in found[at]} for at in ("zero", "tuned", "best")}
+
+
+def minutes_to(out: Path, f1: float) -> float | None:
+    """Of training, until an evaluation on the held-out part had that F1; None if none had."""
+    entries = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    reached = [entry["step"] for entry in entries if entry.get("evaluation", {}).get("f1", 0) >= f1]
+    seconds = json.loads((out / "run.json").read_text(encoding="utf-8"))["costs"]["train_seconds"]
+    return round(seconds / 60 * reached[0] / entries[-1]["step"], 2) if reached else None
 
 
 def lines(rows: dict[str, Any]) -> list[str]:
     """A Markdown table."""
     head = ["row", "trained", "EM/F1 at 0", "tuned", "best", "HasAns/NoAns F1 tuned", "train s", "store s", "dev s", "MB"]
-    made = [head, ["---"] * len(head)]
+    extra = [
+        name for name in ("by question: tuned", "best", "against") if any(cells_of_questions(one) for one in rows.values())
+    ]
+    made = [head + extra, ["---"] * len(head + extra)]
     for name, one in rows.items():
         at = one["scores"]
-        pairs = [f"{at[kind]['exact']:.1f}/{at[kind]['f1']:.1f}" for kind in ("zero", "tuned", "best")]
+        pairs = [pair(at[kind]) for kind in ("zero", "tuned", "best")]
         split = "/".join(f"{at['tuned'][kind]:.1f}" if kind in at["tuned"] else "" for kind in ("HasAns_f1", "NoAns_f1"))
         costs = one.get("costs", {})
         spent = [costs.get(name, "") for name in ("train_seconds", "store_seconds", "dev_seconds", "peak_memory_mb")]
         trained = f"{one['trained_parameters']:,}" if "trained_parameters" in one else ""
-        made.append([name, trained, *pairs, split, *map(str, spent)])
+        more = (cells_of_questions(one) or [""] * 3) if extra else []
+        made.append([name, trained, *pairs, split, *map(str, spent), *more])
     return [f"| {' | '.join(cells)} |" for cells in made]
+
+
+def pair(scores: dict[str, float]) -> str:
+    return f"{scores['exact']:.1f}/{scores['f1']:.1f}"
+
+
+def cells_of_questions(one: dict[str, Any]) -> list[str]:
+    """What the questions with several contexts were worth, and how their F1 differs from that of the base."""
+    if "questions" not in one["scores"]:
+        return []
+    told = one.get("against", {}).get("question")
+    against = f"{told['difference']:+.1f} ({told['low']:+.1f} to {told['high']:+.1f})" if told else ""
+    return [*(pair(one["scores"]["questions"][kind]) for kind in ("tuned", "best")), against]
 
 
 def seed_lines(rows: dict[str, Any]) -> list[str]:
