@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,13 @@ import transformers
 from tokenizers import Tokenizer
 
 from lamina.bundled import recipe_path
-from lamina.data import contexts
+from lamina.data import contexts, squad
 from lamina.encoder.load import EncoderOptions, digest, find
 from lamina.files import read_json
 from lamina.recipe import read_recipe
 from lamina.trainer import train
 
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "korquad_prerelease.py"
 PLACES = ("서울", "부산", "대구", "광주", "인천", "제주", "수원", "울산")
 FOODS = ("김치", "냉면", "국수", "만두", "비빔밥", "떡")
 
@@ -38,9 +42,11 @@ def question(number: int) -> dict[str, Any]:
 
 
 def vocabulary(questions: list[dict[str, Any]]) -> list[str]:
-    """Every character as the beginning of a word and as the middle of one."""
-    letters = sorted({letter for letter in json.dumps(questions, ensure_ascii=False) if not letter.isspace()})
-    return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    """Every word, and every character as the beginning of a word and within one."""
+    text = json.dumps(questions, ensure_ascii=False)
+    letters = sorted(set(text) - {" "})
+    known = dict.fromkeys([*re.findall(r"\w+", text), *letters, *(f"##{letter}" for letter in letters)])
+    return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *known]
 
 
 @pytest.fixture(scope="module")
@@ -87,5 +93,16 @@ def test_it_trains_from_a_folder_with_the_weights(folder: Path, name: str, tmp_p
     assert (scores["zero"]["total"], scores["questions"]["zero"]["total"]) == (24, 8)
     source = find(EncoderOptions(model=str(folder / name), allow_pickle=True))
     assert info["encoder"]["sha256"] == digest(source) is not None
-    tokens = Tokenizer.from_file(str(run.tokenizer)).encode("서울에서", add_special_tokens=False).tokens
-    assert tokens == ["서", "##울", "##에", "##서"], "Hangul stays whole"
+    tokens = Tokenizer.from_file(str(run.tokenizer)).encode("서울만", add_special_tokens=False).tokens
+    assert tokens == ["서", "##울", "##만"], "Hangul stays whole"
+
+
+def test_the_prerelease_is_put_in_order(shared: Path, tmp_path: Path) -> None:
+    data, out = shared / "data", tmp_path / "train.json"
+    files = [data / "korquad-v1.0-dev-prerelease-2018.json.xz", data / "korquad-prerelease-context-map.json", out]
+    done = subprocess.run([sys.executable, SCRIPT, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    examples = squad.read(out)
+    assert len(examples) == 5488 and all(example.answers for example in examples)
+    dev = squad.read(data / "korquad-v1.0-dev.json.xz")
+    assert not {example.context for example in examples} & {example.context for example in dev}
