@@ -33,6 +33,7 @@ INTERMEDIATE = {  # paper 000 gives no counts: ALBERT with its head, and what ea
     "000/multiplicative": 11_685_122 + 2 * 768**2,
     "000/encoder": 11_685_122 + 7_087_872 - 768,  # ALBERT's own block has a bias of the keys
 }
+KOREAN = {"004/koelectra": 110_180_352 + 1_538, "004/mbert": 177_853_440 + 1_538}  # paper 004 gives none: encoder and head
 ABOVE = {  # paper 001: mixer and head, running statistics included
     "001/LP": 2_076,
     "001/AP": 2_050,
@@ -55,8 +56,8 @@ ABOVE = {  # paper 001: mixer and head, running statistics included
 }
 
 
-@pytest.mark.parametrize(("name", "count"), INTERMEDIATE.items())
-def test_what_the_models_of_paper_000_train(name: str, count: int) -> None:
+@pytest.mark.parametrize(("name", "count"), (INTERMEDIATE | KOREAN).items())
+def test_what_the_models_of_papers_000_and_004_train(name: str, count: int) -> None:
     recipe = read_recipe(recipe_path(name))
     assert count_parameters(build_on_meta(recipe))["trainable"] == count
     assert f"{count:,}" in recipe_path(name).read_text()

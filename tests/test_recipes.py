@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,25 @@ def test_a_recipe_states_its_command_time_and_score(name: str) -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_recipe_builds(name: str) -> None:
     assert build_on_meta(read_recipe(recipe_path(name))).encoder.config.layers > 0
+
+
+def rows(name: str) -> list[tuple[str, list[str]]]:
+    """The other rows of its paper that a recipe's first lines name, each by its settings."""
+    lines = [line for line in recipe_path(name).read_text(encoding="utf-8").splitlines() if line.startswith("#   ")]
+    return [(name, settings) for line in lines if (settings := re.findall(r"--set (\S+)", line))]
+
+
+def test_the_rows_of_paper_004_are_all_there() -> None:
+    baselines, weights, augmented, distilled = 4, 2, 2, 3
+    counted = [len(rows(f"004/{name}")) for name in ("koelectra", "mbert", "weights", "eda", "distil")]
+    assert counted == [baselines - 1, 0, weights, augmented, distilled]
+
+
+@pytest.mark.parametrize(("name", "settings"), [row for name in recipe_names() for row in rows(name)])
+def test_another_row_is_another_recipe_and_builds(name: str, settings: list[str]) -> None:
+    recipe = read_recipe(recipe_path(name), settings)
+    assert recipe != read_recipe(recipe_path(name))
+    assert build_on_meta(recipe).encoder.config.layers > 0
 
 
 def few(folder: Path, task: str, options: TaskOptions) -> Path:
