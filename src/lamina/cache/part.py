@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from lamina.cache.ahead import Ahead
 from lamina.cache.store import Longs, Store
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import LOST, Windows
@@ -70,18 +70,15 @@ class Writer:
         self._sizes: dict[int, tuple[Longs, Longs]] = {}
         self._lap, self._part = 0, make(0)
         self._note(0, self._part)
-        self._pool: ProcessPoolExecutor | None = None
-        self._ahead: tuple[int, Future[Part[Any]]] | None = None
+        self._ahead: tuple[int, Ahead[Part[Any]]] | None = None
 
     def part(self, lap: int) -> Part[Any]:
         if lap != self._lap:
-            waiting = self._ahead[1] if self._ahead is not None and self._ahead[0] == lap else None
-            self._lap, self._part = lap, self._make(lap) if waiting is None else waiting.result()
-            self._ahead = None
+            ahead, self._ahead = self._ahead, None
+            made = ahead[1].result() if ahead is not None and ahead[0] == lap else self._make(lap)
+            self._lap, self._part = lap, made
         if lap + 1 in self._sizes and self._ahead is None:  # the plan goes on there
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            self._ahead = lap + 1, self._pool.submit(self._make, lap + 1)
+            self._ahead = lap + 1, Ahead(partial(self._make, lap + 1))
         return self._part
 
     def sizes(self, lap: int) -> tuple[Longs, Longs]:
