@@ -9,7 +9,8 @@ the text might answer it:
 ``paragraph``  the question is put to another text that shares words with it but not its answer (#other-paragraph)
 ``negation``   was -> wasn't (#negate); a model soon learns to look for that, so it is not among the defaults
 
-After Rajpurkar et al. 2018, whose writers did such things by hand, and Gautam et al. 2023 (entities and antonyms).
+After Rajpurkar et al. 2018, whose writers did such things by hand, and Gautam et al. 2023 (entities and antonyms). Words and
+rules are of English: in other languages only ``paragraph`` finds much.
 
 What keeps the original answer from being right by chance:
 
