@@ -150,8 +150,10 @@ def test_what_has_no_answers_by_question(dev: Path, several: Path, tmp_path: Pat
         compare(plain, plain, per="question")
     run = make_run(tmp_path / "run", several, 0)
     ensemble([run.path], tmp_path / "both")
-    with pytest.raises(LaminaError, match="both: an ensemble keeps its answers by context"):
-        compare(run.path, tmp_path / "both", per="question")
+    with pytest.raises(LaminaError, match="both: an ensemble keeps its answers at the runs' own thresholds"):
+        compare(run.path, tmp_path / "both", per="question", at="zero")
+    same = compare(run.path, tmp_path / "both", per="question")["overall"]
+    assert same["difference"] == 0 and same["questions"] == 30
     run.questions.unlink()
     with pytest.raises(LaminaError, match=r"questions\.json: no such file"):
         compare(run.path, run.path, per="question")

@@ -86,6 +86,18 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert {name: questions[name] for name in written} == written and len(written) == 40
 
 
+def test_predictions_of_questions_are_scored(folder: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.jsonl"
+    rows = json.loads((folder / "dev.json").read_text())["data"][:40]
+    contexts.write(dev, rows)
+    said = folder / "run" / "questions.json"
+    scores = json.loads(lamina("score", "--data", dev, "--predictions", said, "--per", "question", "--json").out)
+    wanted = json.loads((folder / "run" / "scores.json").read_text())["questions"]["tuned"]
+    assert scores["f1"] == pytest.approx(wanted["f1"]) and scores["total"] == 40
+    refused = lamina("score", "--data", dev, "--predictions", said)
+    assert refused.code == 2 and "120" in refused.err
+
+
 def test_a_run_knows_the_questions_that_it_was_scored_on(folder: Path) -> None:
     scored = Scored.open(folder / "run")
     examples = scored.read()

@@ -128,23 +128,28 @@ class _Side:
 
     def texts(self, at: At) -> Mapping[str, object]:
         """The answer to each question, "" for none."""
-        saved = Run(self.path) if self.is_ensemble else self.scored.saved  # an ensemble's files have a run's names
         if at == "tuned":
-            found = read_json(saved.predictions)
+            found = read_json(self._saved.predictions)
             return found if isinstance(found, dict) else {}
+        self._check_has_other_thresholds()
+        return {question: texts[0] for question, texts in ranked_texts(read_json(self._saved.nbest)).items() if texts}
+
+    @property
+    def _saved(self) -> Run:
+        return Run(self.path) if self.is_ensemble else self.scored.saved  # an ensemble's files have a run's names
+
+    def _check_has_other_thresholds(self) -> None:
         if self.is_ensemble:
             raise LaminaError(f"{self.path}: an ensemble keeps its answers at the runs' own thresholds: compare --at tuned")
-        return {question: texts[0] for question, texts in ranked_texts(read_json(saved.nbest)).items() if texts}
 
     def question_texts(self, at: At, examples: Sequence[Example]) -> Mapping[str, object]:
         """The answer to each question over all of its contexts."""
-        saved, answer = self.scored.saved, self.scored.answer
-        if self.is_ensemble:
-            raise LaminaError(f"{self.path}: an ensemble keeps its answers by context: compare --per context")
         if at == "tuned":
-            found = read_json(saved.questions)
+            found = read_json(self._saved.questions)
             return found if isinstance(found, dict) else {}
-        windows, logits = load_outputs(saved)
+        self._check_has_other_thresholds()
+        answer = self.scored.answer
+        windows, logits = load_outputs(self._saved)
         predictions = decode(windows, logits.start, logits.end, examples, answer)
         return predictions_json(by_question(predictions, examples, answer.across)[0])
 
