@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lamina import material, planning, trainer
+from lamina.augment import rewriting
 from lamina.cache.part import Rewritten
 from lamina.data.squad import to_squad
 from lamina.data.tokenizer import Tokenizer
@@ -136,6 +137,15 @@ def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: P
     share = np.mean([not example.answers for example in part.examples])
     assert share == pytest.approx(0.4, abs=0.02)
     assert all("#" not in example.id for example in material.split(made.main, 0)[1])
+
+
+def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
+    made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4}})
+    rewriting._known.cache_clear()
+    part, _ = part_of(made)
+    for lap in range(3):
+        part.usable(lap)
+    assert rewriting._known.cache_info().misses == 1
 
 
 def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -292,9 +293,9 @@ def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
 
 
 def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:
-    """A file with a group of words a line, separated by commas or tabs -> what may stand for each."""
+    """A file with a group of words a line, separated by commas or tabs -> what may stand for each. All are in NFC."""
     found: dict[str, dict[str, None]] = {}
-    for line in read_text(path).splitlines():
+    for line in unicodedata.normalize("NFC", read_text(path)).splitlines():
         group = [word for word in (part.strip() for part in re.split(r"[,\t]", line)) if word]
         for word in group:
             found.setdefault(word.lower(), {}).update(dict.fromkeys(other for other in group if other != word))
@@ -312,7 +313,7 @@ def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
     >>> synonyms_of("학교는", {"학교": ["학원"]})
     ['학원은']
     """
-    match = _EDGES.match(word)
+    match = _EDGES.match(unicodedata.normalize("NFC", word))  # as the words are in the list, so that particles are seen
     if match is None or not match[2]:
         return []
     before, core, after = match.groups()

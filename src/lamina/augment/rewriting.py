@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from lamina.augment.eda import EdaOptions, augment_all, moments_of, read_synonyms, share_of
-from lamina.augment.unanswerable import UnanswerableOptions, with_unanswerable
+from lamina.augment.unanswerable import Known, UnanswerableOptions, with_unanswerable
 from lamina.data.examples import Example
 
 
@@ -28,6 +29,8 @@ class AugmentOptions(BaseModel):
         return self.eda is not None and self.eda.ramp
 
 
+_known = lru_cache(maxsize=4)(Known.of)  # passes over the same examples find out the same about them
+
 Moments = list[float]  # when each example comes in a pass, as shares of it
 
 
@@ -41,7 +44,7 @@ def rewrite(
     """
     made = list(examples)
     if options.unanswerable is not None:
-        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap if options.unanswerable.per_epoch else 0)
+        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap, known=_known(tuple(made)))
     if options.eda is None:
         return made, None
     share: float | list[float] = share_of(lap, epochs)
