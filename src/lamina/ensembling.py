@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,18 +55,15 @@ def ensemble(
     examples = same_questions(scored, data)
     route: Route = "logits" if len({(one.fingerprint, one.answer) for one in scored}) == 1 else "nbest"
     progress.say(f"combining {len(members)} runs on {len(examples)} questions by their {route}")
-    plain, voted = (
-        _combine(members, examples, how, route, thresholds)
-        for thresholds in ([0.0] * len(members), [one.threshold for one in scored])
-    )
+    combined = partial(_combine, members, examples, how, route)
+    plain, voted = combined([0.0] * len(members)), combined([one.threshold for one in scored])
     scores: dict[str, Any] = _scores(plain, voted, examples)
-    questions: dict[str, str] = {}
+    by_questions: list[Prediction] = []
     if several_contexts(examples):
-        over_all = _combine(members, examples, how, route, [one.question_threshold for one in scored])
-        of_plain, asked = by_question(plain, examples, scored[0].answer.across)
-        of_voted, _ = by_question(over_all, examples, scored[0].answer.across)
-        scores["questions"] = _scores(of_plain, of_voted, asked)
-        questions = predictions_json(of_voted)
+        votes, across = combined([one.question_threshold for one in scored]), scored[0].answer.across
+        of_plain, questions = by_question(plain, examples, across)
+        by_questions, _ = by_question(votes, examples, across)
+        scores["questions"] = _scores(of_plain, by_questions, questions)
     nbest = nbest_json(voted)
     counts = answer_counts(references(examples), ranked_texts(nbest))
     about = {
@@ -76,8 +74,8 @@ def ensemble(
     }
     make_folder(out)
     write_json(out / "predictions.json", predictions_json(voted))
-    if questions:
-        write_json(out / "questions.json", questions)
+    if by_questions:
+        write_json(out / "questions.json", predictions_json(by_questions))
     write_json(out / "null_odds.json", null_odds_json(voted))
     write_json(out / "nbest.json", nbest)
     write_json(out / "scores.json", scores | {"counts": counts})
