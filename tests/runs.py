@@ -12,9 +12,9 @@ from lamina.answers.decode import AnswerOptions, decode
 from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
-from lamina.data.squad import read
+from lamina.data.sources import load_examples
 from lamina.data.windows import WindowOptions, Windows
-from lamina.evaluation import score_all
+from lamina.evaluation import by_question, score_both, several_contexts
 from lamina.files import write_json
 from lamina.run import FORMAT, Run
 from lamina.saved import save_outputs
@@ -48,7 +48,7 @@ def make_run(
     """A run folder as `lamina train` leaves it, as far as those look at it that need no model."""
     run = Run(path)
     path.mkdir()
-    examples = examples or read(dev)
+    examples = examples or load_examples(str(dev))
     windows = tiny.windows(examples, window)
     logits = half_right(windows, seed, hunch)
     data = {"train": "train.json", "dev": str(dev), "duplicate_ids": "error", "dev_questions": dev_questions}
@@ -57,7 +57,9 @@ def make_run(
     write_json(run.info, {"format": FORMAT, "finished": True, "threshold": threshold})
     shutil.copyfile(tiny.tokenizer().path, run.tokenizer)
     predictions = decode(windows, logits.start, logits.end, examples, answer)
-    write_json(run.scores, score_all(predictions, examples, threshold))
+    write_json(run.scores, score_both(predictions, examples, threshold, threshold, answer.across))
+    if several_contexts(examples):
+        write_json(run.questions, predictions_json(by_question(predictions, examples, answer.across)[0], threshold))
     write_json(run.predictions, predictions_json(predictions, threshold))
     write_json(run.null_odds, null_odds_json(predictions))
     write_json(run.nbest, nbest_json(predictions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from lamina import material, planning, trainer
+from lamina.augment import rewriting
 from lamina.cache.part import Rewritten
 from lamina.data.squad import to_squad
 from lamina.data.tokenizer import Tokenizer
@@ -92,6 +94,42 @@ def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path)
     assert part.model.read_bytes() == whole.model.read_bytes()
 
 
+def changes(made: Recipe) -> list[int]:
+    """How many words of its context each window's example lacks or has too many, in the order of training."""
+    part, _ = part_of(made)
+    learned = {example.id: example for example in material.split(made.main, made.train.seed)[0]}
+    plan = planning.make_plan(made.train, {"main": part}, tiny.model(), {}, {"main": part})
+    found: list[int] = []
+    for _, (draw,) in plan:
+        lap = part.at(draw.lap)
+        for example in (lap.examples[number] for number in lap.windows.example[draw.items]):
+            now, before = (Counter(one.context.split()) for one in (example, learned[example.id]))
+            found.append(((now - before) + (before - now)).total())
+    return found
+
+
+@pytest.mark.parametrize("epochs", [0.5, 1, 3])
+def test_a_ramp_follows_training_within_each_pass(tmp_path: Path, epochs: float) -> None:
+    eda = {"alpha": 0.5, "operations": ["delete"]}
+    found = changes(recipe(tmp_path, f"train.epochs={epochs}", augment={"eda": eda | {"ramp": True}}))
+    quarters = [float(np.mean(part)) for part in np.array_split(found, 4)]
+    assert quarters == sorted(quarters) and quarters[0] < 0.4 * quarters[3], quarters
+    full = changes(recipe(tmp_path, f"train.epochs={epochs}", augment={"eda": eda}))
+    assert np.mean(found) == pytest.approx(np.mean(full) / 2, rel=0.25)
+
+
+def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
+    eda = {"alpha": 0.5, "ramp": True, "ramp_by": "epoch", "operations": ["delete"]}
+    first, *_, last = np.array_split(changes(recipe(tmp_path, "train.epochs=3", augment={"eda": eda})), 4)
+    assert not first.any() and last.mean() > 0
+
+
+def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match=r"augment\.eda\.ramp must know how many epochs there are: set train\.epochs"):
+        recipe(tmp_path, "train.minutes=1", augment={"eda": {"ramp": True}})
+    recipe(tmp_path, "train.minutes=1", **EDA)
+
+
 def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4, "per_epoch": False}})
     part, _ = part_of(made)
@@ -99,6 +137,15 @@ def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: P
     share = np.mean([not example.answers for example in part.examples])
     assert share == pytest.approx(0.4, abs=0.02)
     assert all("#" not in example.id for example in material.split(made.main, 0)[1])
+
+
+def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
+    made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4}})
+    rewriting._known.cache_clear()
+    part, _ = part_of(made)
+    for lap in range(3):
+        part.usable(lap)
+    assert rewriting._known.cache_info().misses == 1
 
 
 def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

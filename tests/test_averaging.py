@@ -74,8 +74,10 @@ def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: P
     about, scores = read_json(made.info), read_json(made.scores)
     assert about["average"]["settled_on"] == str(folder / "unseen.json")
     assert about["threshold"] == scores["tuned"]["threshold"] == library.load(made.path).threshold
-    with pytest.raises(LaminaError, match="is the dev set"):
-        average(runs(folder), tmp_path / "other", data=str(folder / "dev.json"))
+    shutil.copyfile(folder / "dev.json", tmp_path / "same.json")
+    for name in (folder / "dev.json", tmp_path / "same.json"):
+        with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; tuned on them, scores would flatter"):
+            average(runs(folder), tmp_path / "other", data=str(name))
     assert not (tmp_path / "other").exists()
 
 
@@ -126,6 +128,8 @@ def test_weights_of_other_names_shapes_and_numbers(tmp_path: Path) -> None:
     mean = mean_weights([one, other, other])
     torch.testing.assert_close(mean["w"], torch.tensor([5 / 3, 10 / 3]))
     assert mean["n"].tolist() == [3]
+    seen = [stored(f"seen{n}", **{"norm.num_batches_tracked": torch.tensor(n)}) for n in (7, 9, 8)]
+    assert int(mean_weights(seen)["norm.num_batches_tracked"]) == 9, "seeds may differ by some steps"
     with pytest.raises(LaminaError, match="n is not in both it and"):
         mean_weights([one, stored("fewer", w=torch.tensor([1.0, 2.0]))])
     with pytest.raises(LaminaError, match=r"w is 3 \(float32\), but 2 \(float32\) in .*one"):

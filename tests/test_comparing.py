@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lamina.answers.decode import AnswerOptions
 from lamina.comparing import compare, lines
+from lamina.data import contexts
+from lamina.data.bm25 import with_neighbours
 from lamina.data.squad import read, to_squad
 from lamina.ensembling import ensemble
 from lamina.errors import LaminaError
@@ -107,6 +110,53 @@ def test_ensembles(dev: Path, tmp_path: Path) -> None:
     write_json(both / "ensemble.json", {"runs": []})
     with pytest.raises(LaminaError, match=r"ensemble\.json: names no runs"):
         compare(runs[1], both)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """Thirty questions with three contexts each."""
+    path = tmp_path / "several.jsonl"
+    contexts.write(path, with_neighbours(tiny.corpus(6), 3, hits="impossible").questions)
+    return path
+
+
+@pytest.mark.parametrize("at", ["tuned", "zero"])
+@pytest.mark.parametrize("across", ["margin", "paper_probability"])
+def test_questions_with_several_contexts(several: Path, tmp_path: Path, at: Any, across: Any) -> None:
+    how = AnswerOptions(across=across)
+    runs = [make_run(tmp_path / f"run{seed}", several, seed, threshold=1.25 - seed, answer=how) for seed in range(2)]
+    for per, total in (("context", 90), ("question", 30)):
+        result = compare(runs[0].path, runs[1].path, at=at, per=per)  # type: ignore[arg-type]
+        assert (result["per"], result["overall"]["questions"], result["overall"]["clusters"]) == (per, total, 6)
+        for side, run in zip("ab", runs, strict=True):
+            scores = read_json(run.scores)
+            own = (scores if per == "context" else scores["questions"])[at]
+            for part, prefix in (("overall", ""), ("HasAns", "HasAns_"), ("NoAns", "NoAns_")):
+                assert result[part][side] == pytest.approx(own[f"{prefix}f1"])
+                assert result[part]["questions"] == own[f"{prefix}total"]
+
+
+def test_the_contexts_of_a_question_depend_on_each_other(several: Path, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", several, seed).path for seed in range(2)]
+    assert compare(*runs, clusters="question")["overall"]["clusters"] == 30
+    assert compare(*runs, clusters="question", per="question")["overall"]["clusters"] == 30
+    shown = lamina("compare", *runs, "--per", "question", "--clusters", "question")
+    assert shown.code == 0 and "30 questions)" in shown.out
+
+
+def test_what_has_no_answers_by_question(dev: Path, several: Path, tmp_path: Path) -> None:
+    plain = make_run(tmp_path / "plain", dev, 0).path
+    with pytest.raises(LaminaError, match="--per question: these questions have one context each"):
+        compare(plain, plain, per="question")
+    run = make_run(tmp_path / "run", several, 0)
+    ensemble([run.path], tmp_path / "both")
+    with pytest.raises(LaminaError, match="both: an ensemble keeps its answers at the runs' own thresholds"):
+        compare(run.path, tmp_path / "both", per="question", at="zero")
+    same = compare(run.path, tmp_path / "both", per="question")["overall"]
+    assert same["difference"] == 0 and same["questions"] == 30
+    run.questions.unlink()
+    with pytest.raises(LaminaError, match=r"questions\.json: no such file"):
+        compare(run.path, run.path, per="question")
 
 
 def test_different_questions_are_refused(dev: Path, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from lamina.data import contexts
 from lamina.data.bm25 import with_neighbours
 from lamina.data.sources import load_examples
 from lamina.errors import LaminaError
+from lamina.evaluation import whole_questions
+from lamina.judging import korquad
 from lamina.material import dev_of, split
 from lamina.recipe import TaskOptions, parse_recipe
 from lamina.scored import Scored
@@ -29,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
     done = lamina(
         *("train", folder / "small.toml", "--out", folder / "run", "--set", "data.contexts=2"),
-        *("--set", "data.dev_questions=40", "--set", "train.epochs=1"),
+        *("--set", "data.dev_questions=40", "--set", "train.epochs=1", "--set", "train.scorer=korquad"),
     )
     assert done.code == 0, done.err
     assert "per question, over all of its contexts:" in done.out and "questions with" in done.err
@@ -45,7 +47,11 @@ def test_both_scores_are_written(folder: Path) -> None:
     scores = json.loads((folder / "run" / "scores.json").read_text())
     info = json.loads((folder / "run" / "run.json").read_text())
     questions = scores["questions"]
-    assert set(questions) == {"zero", "tuned", "best"}
+    assert set(questions) == {"zero", "tuned", "best", "korquad"}
+    assert (scores["korquad"]["total"], questions["korquad"]["total"]) == (32, 32)
+    golds = whole_questions(contexts.read(folder / "dev.json")[:120])
+    answered = [question for question in golds if question.answers]
+    assert questions["korquad"] == korquad(answered, json.loads((folder / "run" / "questions.json").read_text()))
     assert (scores["zero"]["total"], questions["zero"]["total"]) == (120, 40)
     assert questions["zero"]["HasAns_total"] == 32, "a question is answerable if any of its contexts is"
     assert (scores["tuned"]["threshold"], questions["tuned"]["threshold"]) == (info["threshold"], info["question_threshold"])
@@ -78,6 +84,18 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert len(each) == 180 and len(questions) == 60
     written = json.loads((folder / "run" / "questions.json").read_text())
     assert {name: questions[name] for name in written} == written and len(written) == 40
+
+
+def test_predictions_of_questions_are_scored(folder: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.jsonl"
+    rows = json.loads((folder / "dev.json").read_text())["data"][:40]
+    contexts.write(dev, rows)
+    said = folder / "run" / "questions.json"
+    scores = json.loads(lamina("score", "--data", dev, "--predictions", said, "--per", "question", "--json").out)
+    wanted = json.loads((folder / "run" / "scores.json").read_text())["questions"]["tuned"]
+    assert scores["f1"] == pytest.approx(wanted["f1"]) and scores["total"] == 40
+    refused = lamina("score", "--data", dev, "--predictions", said)
+    assert refused.code == 2 and "120" in refused.err
 
 
 def test_a_run_knows_the_questions_that_it_was_scored_on(folder: Path) -> None:

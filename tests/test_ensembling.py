@@ -13,6 +13,8 @@ import pytest
 from lamina.answers.decode import AnswerOptions, decode
 from lamina.answers.ensemble import combine
 from lamina.answers.formats import predictions_json
+from lamina.data import contexts
+from lamina.data.bm25 import with_neighbours
 from lamina.data.squad import read, to_squad
 from lamina.ensembling import ensemble
 from lamina.errors import LaminaError
@@ -49,6 +51,22 @@ def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times
         assert scores["tuned"][key] == pytest.approx(own["tuned"][key])
     assert scores["best"]["f1"] == pytest.approx(own["best"]["f1"])
     assert scores["best"]["threshold"] == pytest.approx(own["best"]["threshold"] - 1.25, abs=1e-4)
+
+
+def test_questions_with_several_contexts(dev: Path, tmp_path: Path) -> None:
+    """Over all contexts of a question, each run votes at its threshold for questions."""
+    contexts.write(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
+    run = make_run(tmp_path / "run", tmp_path / "several.jsonl", 0, threshold=1.25)
+    alone = ensemble([run.path] * 2, tmp_path / "alone", how="mean")["scores"]
+    own = read_json(run.scores)
+    for place in ("zero", "tuned"):
+        for key in ("exact", "f1", "HasAns_f1", "NoAns_f1", "total"):
+            assert alone["questions"][place][key] == pytest.approx(own["questions"][place][key])
+    assert read_json(tmp_path / "alone" / "questions.json") == read_json(run.questions)
+    write_json(run.info, read_json(run.info) | {"question_threshold": -50.0})
+    silent = ensemble([run.path], tmp_path / "silent")["scores"]
+    assert not any(read_json(tmp_path / "silent" / "questions.json").values())
+    assert silent["tuned"] == pytest.approx(alone["tuned"]), "contexts have a threshold of their own"
 
 
 def test_runs_of_the_same_windows_are_combined_by_their_logits(dev: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import weakref
 from pathlib import Path
@@ -97,6 +98,8 @@ def test_which_files(tmp_path: Path) -> None:
     inside = [tmp_path / name for name in ("a.md", "b/two.txt", "b/c/three.html")]
     assert files_in([tmp_path]) == inside
     assert files_in([tmp_path / "b" / ".hidden", tmp_path / "a.md", tmp_path]) == [tmp_path / "b" / ".hidden", *inside]
+    os.mkfifo(tmp_path / "b" / "pipe")
+    assert files_in([tmp_path]) == inside
     (tmp_path / "empty").mkdir()
     with pytest.raises(LaminaError, match="empty: the folder holds no files"):
         files_in([tmp_path / "empty"])
@@ -150,6 +153,26 @@ def test_questions_may_be_piped_in(tmp_path: Path) -> None:
 def test_mistakes(arguments: list[str], message: str) -> None:
     result = lamina("ask", "--model", TRAINED, *arguments)
     assert result.code == 2 and message in result.err
+
+
+def test_one_file_is_answered_by_the_threshold_of_one_text() -> None:
+    alone = library.load(TRAINED, device="cpu")
+    alone.threshold, alone.question_threshold = 1e6, -1e6
+    for texts in ([cases.MILL], [cases.MILL, "It rained."]):
+        reading = alone.read_on(QUESTIONS[:1])
+        reading.read(texts)
+        (reply,) = reading.replies()
+        assert reply.text == alone.answer(QUESTIONS[0], texts).text
+        assert (reply.text is None) is (len(texts) > 1)
+
+
+@pytest.mark.parametrize("odd", ["\u200b", "\u00a0\u00a0", "\ufeff.", "\U000e0041", "\x00", "é" * 3])
+def test_texts_with_next_to_nothing_in_them(reader: library.Reader, odd: str) -> None:
+    reading = reader.read_on(QUESTIONS)
+    reading.read([odd])
+    reading.read(["x", odd, cases.MILL, odd])
+    for reply in reading.replies(1e6):
+        assert reply.text
 
 
 def test_reading_on_without_a_text(reader: library.Reader) -> None:

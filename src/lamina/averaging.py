@@ -34,6 +34,7 @@ from lamina.run import FORMAT, Run, versions
 from lamina.training.checkpoint import load_weights, trained_weights
 from lamina.training.options import choose_device
 
+_BATCHES = "num_batches_tracked"  # seeds hold out different articles, so that they differ in their steps
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
 
 
@@ -75,7 +76,7 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of weights with the same names and shapes, computed in double precision, in the type that they have.
 
-    Whole numbers are not averaged: they must be equal.
+    Whole numbers are not averaged: they must be equal, but for how many batches a norm has seen, which is the most of them.
     """
     opened = [_open(file) for file in files]
     names = [set(file.keys()) for file in opened]
@@ -86,14 +87,16 @@ def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def _mean(name: str, values: Sequence[Tensor], files: Sequence[Path]) -> Tensor:
-    first = values[0]
+    first, counts = values[0], name.endswith(_BATCHES)
     for file, value in zip(files, values, strict=True):
         if value.shape != first.shape or value.dtype != first.dtype:
             raise LaminaError(
                 f"{file}: {name} is {_shape(value)}, but {_shape(first)} in {files[0]}: average runs of one recipe"
             )
-        if not first.is_floating_point() and not torch.equal(value, first):
+        if not first.is_floating_point() and not counts and not torch.equal(value, first):
             raise LaminaError(f"{file}: {name} is not as in {files[0]}, and whole numbers have no mean")
+    if counts:
+        return torch.stack(list(values)).amax(0)
     if not first.is_floating_point() or len(values) == 1:
         return first
     total = torch.zeros_like(first, dtype=torch.float64)
@@ -156,12 +159,15 @@ def _to_settle_on(recipe: Recipe, name: str, data: str, tokenizer: Tokenizer) ->
     task = recipe.tasks[name]
     if len(recipe.tasks) > 1:
         raise LaminaError("--data: these runs have several tasks, of which one file cannot settle all thresholds: leave it out")
-    if data == task.data.dev:
-        raise LaminaError(f"--data {data}: is the dev set; tuned on it, scores would flatter: name other data")
     other: TaskOptions = task.model_copy(
         update={"data": task.data.model_copy(update={"dev": data, "dev_every": None, "dev_questions": None})}
     )
     examples = dev_of(other)
+    if shared := set(examples) & set(dev_of(task)):
+        raise LaminaError(
+            f"--data {data}: {len(shared)} of its {len(examples)} are of the dev set; tuned on them, scores would flatter: "
+            "name other data"
+        )
     return Part(examples, cut(recipe, task, examples, tokenizer))
 
 

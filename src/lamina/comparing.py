@@ -4,6 +4,9 @@ Questions on one context are taken together (`scoring.significance`): a model th
 questions. It costs nothing where they are independent after all. Questions of one article would be more careful still, but dev
 sets are of a few articles only (SQuAD's half that the course CS224n uses: 646 contexts in 16 articles, and 178 in 5 in its
 first 1,500 questions), from which no interval can be drawn with confidence.
+
+Where questions have several contexts, either every context counts, or every question by what the run says over all of its
+contexts. Then questions are taken together that are about one context: the first that holds the answer, or the first.
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from lamina.answers.decode import decode
+from lamina.answers.formats import predictions_json
 from lamina.data.examples import Example
 from lamina.errors import LaminaError
-from lamina.evaluation import references
+from lamina.evaluation import by_question, references, several_contexts, whole_questions
 from lamina.files import read_json
 from lamina.run import Run
+from lamina.saved import load_outputs
 from lamina.scored import Scored, same_questions
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.significance import Clusters, Floats, tell_apart
@@ -28,30 +34,44 @@ from lamina.scoring.squad import question_scores
 Metric = Literal["f1", "exact"]
 At = Literal["tuned", "zero"]
 Together = Literal["context", "article", "question"]
+Per = Literal["context", "question"]
 
 PARTS: Final = ("overall", "HasAns", "NoAns")
 _LABELS: Final[dict[Metric, str]] = {"f1": "F1", "exact": "EM"}
 _TOGETHER: Final[dict[Together, Callable[[Example], str]]] = {
     "context": lambda example: example.context,
     "article": lambda example: example.article,
-    "question": lambda example: example.id,
+    "question": lambda example: example.group,  # its contexts, where it has several
 }
 
 
 def compare(
-    a: Path, b: Path, *, data: str | None = None, metric: Metric = "f1", at: At = "tuned", clusters: Together = "context"
+    a: Path,
+    b: Path,
+    *,
+    data: str | None = None,
+    metric: Metric = "f1",
+    at: At = "tuned",
+    clusters: Together = "context",
+    per: Per = "context",
 ) -> dict[str, Any]:
     """Whether `b` answers better than `a`, two runs or ensembles that were scored on the same questions.
 
     `at` is each run's own threshold for "no answer" or 0. `data` names the dev set if it is no longer where the recipe of `a`
-    says. `overall`, and `HasAns` and `NoAns` where these have at least two clusters, hold in percent: the official scores `a`
-    and `b`; their `difference`, b minus a; its 95% interval, `low` to `high`; `p`; the `verdict` on b; the `questions`
-    and `clusters`; and how many questions it would take (`needed`) to tell the difference apart, if it is as great as it seems,
+    says. `per` says what is scored of questions with several contexts: each context, or the question over all of them.
+
+    `overall`, and `HasAns` and `NoAns` where these have at least two clusters, hold in percent: the official scores `a` and
+    `b`; their `difference`, b minus a; its 95% interval, `low` to `high`; `p`; the `verdict` on b; the `questions` and
+    `clusters`; and how many questions it would take (`needed`) to tell the difference apart, if it is as great as it seems,
     with 80% probability.
     """
     sides = [_Side.open(path) for path in (a, b)]
     examples = same_questions([side.scored for side in sides], data)
-    scores = [_question_scores(side.texts(at), examples, side.path, metric) for side in sides]
+    if per == "question" and not several_contexts(examples):
+        raise LaminaError("--per question: these questions have one context each, so it is the same: leave it out")
+    said = [side.texts(at) if per == "context" else side.question_texts(at, examples) for side in sides]
+    examples = examples if per == "context" else whole_questions(examples)
+    scores = [_question_scores(texts, examples, side.path, metric) for texts, side in zip(said, sides, strict=True)]
     of = _numbered([_TOGETHER[clusters](example) for example in examples])
     if of.max() == 0:
         raise LaminaError(
@@ -59,7 +79,7 @@ def compare(
             "with --clusters question"
         )
     has_answer = np.array([bool(example.answers) for example in examples])
-    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters}
+    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
     for name, part in zip(PARTS, (np.ones_like(has_answer), has_answer, ~has_answer), strict=True):
         if len(set(of[part].tolist())) > 1:
             result[name] = _difference(scores[0][part], scores[1][part], of[part])
@@ -108,13 +128,30 @@ class _Side:
 
     def texts(self, at: At) -> Mapping[str, object]:
         """The answer to each question, "" for none."""
-        saved = Run(self.path) if self.is_ensemble else self.scored.saved  # an ensemble's files have a run's names
         if at == "tuned":
-            found = read_json(saved.predictions)
+            found = read_json(self._saved.predictions)
             return found if isinstance(found, dict) else {}
+        self._check_has_other_thresholds()
+        return {question: texts[0] for question, texts in ranked_texts(read_json(self._saved.nbest)).items() if texts}
+
+    @property
+    def _saved(self) -> Run:
+        return Run(self.path) if self.is_ensemble else self.scored.saved  # an ensemble's files have a run's names
+
+    def _check_has_other_thresholds(self) -> None:
         if self.is_ensemble:
             raise LaminaError(f"{self.path}: an ensemble keeps its answers at the runs' own thresholds: compare --at tuned")
-        return {question: texts[0] for question, texts in ranked_texts(read_json(saved.nbest)).items() if texts}
+
+    def question_texts(self, at: At, examples: Sequence[Example]) -> Mapping[str, object]:
+        """The answer to each question over all of its contexts."""
+        if at == "tuned":
+            found = read_json(self._saved.questions)
+            return found if isinstance(found, dict) else {}
+        self._check_has_other_thresholds()
+        answer = self.scored.answer
+        windows, logits = load_outputs(self._saved)
+        predictions = decode(windows, logits.start, logits.end, examples, answer)
+        return predictions_json(by_question(predictions, examples, answer.across)[0])
 
 
 def _question_scores(texts: Mapping[str, object], examples: Sequence[Example], path: Path, metric: Metric) -> Floats:

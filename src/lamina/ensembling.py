@@ -3,13 +3,15 @@
 Runs that read the same windows are combined by their logits, others by their n-best answers (`answers.ensemble`). Nothing is
 tuned on the dev set. In the scores, "tuned" is each run voting at the threshold that it chose on its own held-out questions,
 which makes 0 the threshold of all together; "zero" is the runs as they are, which is the paper's way; "best" is the best
-that any threshold would have given to the first.
+that any threshold would have given to the first. Where questions have several contexts, "questions" holds the same for what is
+said over all of them, by the first run's `answer.across`, each run voting at its threshold for questions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
-from lamina.evaluation import references, score_all, score_at
+from lamina.evaluation import by_question, references, score_all, score_at, several_contexts
 from lamina.files import make_folder, write_json
 from lamina.progress import Progress, Silent
 from lamina.saved import load_outputs
@@ -40,6 +42,7 @@ def ensemble(
 
     ``scores.json``      as in a run, and the counts of `answer_counts`
     ``predictions.json``, ``null_odds.json``, ``nbest.json``  what the "tuned" scores were made from; the threshold is 0
+    ``questions.json``   as in a run, where questions have several contexts
     ``ensemble.json``    which runs, how and by which route they were combined
     """
     progress = progress or Silent()
@@ -52,8 +55,15 @@ def ensemble(
     examples = same_questions(scored, data)
     route: Route = "logits" if len({(one.fingerprint, one.answer) for one in scored}) == 1 else "nbest"
     progress.say(f"combining {len(members)} runs on {len(examples)} questions by their {route}")
-    plain, voted = (_combine(members, examples, how, route, own_thresholds=own) for own in (False, True))
-    scores = score_all(voted, examples, 0.0) | {"zero": {"threshold": 0.0} | score_at(plain, examples, 0.0)}
+    combined = partial(_combine, members, examples, how, route)
+    plain, voted = combined([0.0] * len(members)), combined([one.threshold for one in scored])
+    scores: dict[str, Any] = _scores(plain, voted, examples)
+    by_questions: list[Prediction] = []
+    if several_contexts(examples):
+        votes, across = combined([one.question_threshold for one in scored]), scored[0].answer.across
+        of_plain, questions = by_question(plain, examples, across)
+        by_questions, _ = by_question(votes, examples, across)
+        scores["questions"] = _scores(of_plain, by_questions, questions)
     nbest = nbest_json(voted)
     counts = answer_counts(references(examples), ranked_texts(nbest))
     about = {
@@ -64,6 +74,8 @@ def ensemble(
     }
     make_folder(out)
     write_json(out / "predictions.json", predictions_json(voted))
+    if by_questions:
+        write_json(out / "questions.json", predictions_json(by_questions))
     write_json(out / "null_odds.json", null_odds_json(voted))
     write_json(out / "nbest.json", nbest)
     write_json(out / "scores.json", scores | {"counts": counts})
@@ -85,10 +97,15 @@ class _Member:
         return cls(scored, *load_outputs(scored.saved))
 
 
+def _scores(plain: Sequence[Prediction], voted: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Any]:
+    return score_all(voted, examples, 0.0) | {"zero": {"threshold": 0.0} | score_at(plain, examples, 0.0)}
+
+
 def _combine(
-    members: Sequence[_Member], examples: Sequence[Example], how: How, route: Route, *, own_thresholds: bool
+    members: Sequence[_Member], examples: Sequence[Example], how: How, route: Route, thresholds: Sequence[float]
 ) -> list[Prediction]:
-    votes = [at_threshold(m.logits, m.windows, m.scored.threshold if own_thresholds else 0.0) for m in members]
+    """What the runs say together at 0, each voting at its threshold."""
+    votes = [at_threshold(m.logits, m.windows, threshold) for m, threshold in zip(members, thresholds, strict=True)]
     if route == "logits":
         windows = members[0].windows
         together = combine(votes, windows, how)

@@ -12,6 +12,7 @@ from lamina.answers.calibration import Calibration, fit_calibration
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.grouping import together
 from lamina.data.examples import Answer, Example
+from lamina.data.splits import questions_of
 from lamina.scoring.squad import balanced_threshold, exact, f1, score_squad2
 
 Scores = dict[str, float]
@@ -80,19 +81,24 @@ def several_contexts(examples: Sequence[Example]) -> bool:
 def by_question(
     predictions: Sequence[Prediction], examples: Sequence[Example], across: Across = "margin"
 ) -> tuple[list[Prediction], list[Example]]:
-    """One prediction a question, of all of its contexts together; and the questions, each with the answers that its contexts
-    hold: a question whose answer is in none of them is unanswerable. Places are of the answers' own contexts."""
-    rows: dict[str, list[int]] = {}
-    for row, example in enumerate(examples):
-        rows.setdefault(example.group, []).append(row)
-    grouped = [together(group, (predictions[row] for row in own), across) for group, own in rows.items()]
+    """One prediction a question, of all of its contexts together; and the questions."""
+    said: dict[str, list[Prediction]] = {}
+    for prediction, example in zip(predictions, examples, strict=True):
+        said.setdefault(example.group, []).append(prediction)
+    return [together(group, own, across) for group, own in said.items()], whole_questions(examples)
+
+
+def whole_questions(examples: Sequence[Example]) -> list[Example]:
+    """The questions, each with the answers that its contexts hold: a question whose answer is in none of them is unanswerable.
+    The context is the first that holds one, else the first; answers keep the places in their own contexts."""
     questions = []
-    for group, own in rows.items():
+    for group, own in questions_of(examples).items():
         texts: dict[str, Answer] = {}
-        for answer in (answer for row in own for answer in examples[row].answers):
+        for answer in (answer for example in own for answer in example.answers):
             texts.setdefault(answer.text, answer)
-        questions.append(replace(examples[own[0]], id=group, answers=tuple(texts.values())))
-    return grouped, questions
+        best = next((example for example in own if example.answers), own[0])
+        questions.append(replace(best, id=group, answers=tuple(texts.values())))
+    return questions
 
 
 def score_both(

@@ -160,19 +160,26 @@ class SpanJudge:
         threshold = cast(float, settled["threshold"])
         of_questions = cast(float, settled.get("question_threshold", threshold))
         scores = score_both(predictions, part.examples, threshold, of_questions, self._recipe.answer.across)
+        texts = predictions_json(predictions, threshold)
+        scores |= self._korquad(part.examples, texts)
         if "questions" in scores:
-            write_json(run.questions, predictions_json(self._by_question(predictions, part)[0], of_questions))
+            grouped, questions = self._by_question(predictions, part)
+            answers = predictions_json(grouped, of_questions)
+            scores["questions"] |= self._korquad(questions, answers)
+            write_json(run.questions, answers)
         if self._recipe.train.scorer == "bertvision_legacy":
             gold = gold_pieces(part.examples, self._tokenizer)
             scores["bertvision_legacy"] = bertvision_legacy(part.windows, logits, gold)
-        texts = predictions_json(predictions, threshold)
-        if self._recipe.train.scorer == "korquad" and (has_answer := [e for e in part.examples if e.answers]):
-            scores["korquad"] = korquad(has_answer, texts)
         write_json(run.predictions, texts)
         write_json(run.null_odds, null_odds_json(predictions))
         write_json(run.nbest, nbest_json(predictions))
         save_outputs(run, part.windows, logits)
         return scores
+
+    def _korquad(self, examples: Sequence[Example], texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
+        """KorQuAD's scores too, where the recipe asks for them and any example has an answer."""
+        has_answer = [example for example in examples if example.answers]
+        return {"korquad": korquad(has_answer, texts)} if self._recipe.train.scorer == "korquad" and has_answer else {}
 
     def _by_question(self, predictions: Sequence[Prediction], part: Part[Example]) -> tuple[list[Prediction], list[Example]]:
         return by_question(predictions, part.examples, self._recipe.answer.across)

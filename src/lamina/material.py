@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
+
 from lamina.assemble import load_tokenizer
 from lamina.augment.rewriting import rewrite
 from lamina.cache.part import Part, Rewritten, Writer
@@ -85,11 +87,12 @@ def training_part(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer:
 
 def write_lap(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer, lap: int) -> AnyPart:
     """What a task trains on in a pass over its data."""
-    task = recipe.tasks[name]
-    if not task.of_sentences:
-        train = recipe.train
-        examples = rewrite(examples, task.augment, seed=train.seed, lap=lap, epochs=train.epochs)
-    return Part(examples, cut(recipe, task, examples, tokenizer))
+    task, train = recipe.tasks[name], recipe.train
+    if task.of_sentences:
+        return Part(examples, cut(recipe, task, examples, tokenizer))
+    made, moments = rewrite(examples, task.augment, seed=train.seed, lap=lap, epochs=train.epochs)
+    windows = cut(recipe, task, made, tokenizer)
+    return Part(made, windows, moments=None if moments is None else np.array(moments)[windows.example])
 
 
 def resolved(recipe: Recipe) -> Recipe:

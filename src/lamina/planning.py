@@ -56,6 +56,7 @@ def _steps(options: TrainOptions, parts: Parts, epochs: float) -> Iterator[tuple
         options.seed,
         epochs,
         {name: part.usable_lengths for name, part in parts.items()},
+        orders={name: part.usable_order for name, part in parts.items()},
         tokens=options.batch_tokens,
         windows=options.batch_windows,
         sampling=options.sampling,

@@ -381,7 +381,8 @@ class ReadingOn:
         """What all texts say so far, as `Reader.answer` would say it of all of them."""
         if not self.texts:
             raise LaminaError("there is no text to answer from: none was read")
-        limit = self._reader.question_threshold if threshold is None else threshold
+        own = self._reader.question_threshold if self.texts > 1 else self._reader.threshold
+        limit = own if threshold is None else threshold
         return [
             _reply(question, gathering, limit, self._top_k)
             for question, gathering in zip(self._questions, self._gatherings, strict=True)

@@ -174,6 +174,8 @@ class Recipe(BaseModel):
             raise ValueError(f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0")
         if any(not task.of_sentences for task in self.tasks.values()):
             self.window.check()
+        if self.train.minutes is not None and any(task.augment.ramps for task in self.tasks.values()):
+            raise ValueError("augment.eda.ramp must know how many epochs there are: set train.epochs instead of train.minutes")
         if self.train.gradients == "pcgrad" and (self.train.sampling != "combined" or len(self.tasks) < 2):
             raise ValueError(
                 'train.gradients = "pcgrad" is for steps that hold several tasks: set train.sampling = "combined"'

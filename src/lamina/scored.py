@@ -26,6 +26,7 @@ class Scored:
     run: Run
     saved: Run  # where the outputs of its task are
     threshold: float  # tuned on its held-out questions
+    question_threshold: float  # the same over all contexts of a question, where they have several
     fingerprint: str  # of the dev set's windows
     data: dict[str, Any]
     window: WindowOptions
@@ -43,6 +44,7 @@ class Scored:
                 run,
                 saved,
                 threshold=float(settled["threshold"]),
+                question_threshold=float(settled.get("question_threshold", settled["threshold"])),
                 fingerprint=fingerprint,
                 data={name: task["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
                 window=WindowOptions.model_validate(recipe["window"]),

@@ -115,7 +115,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     for where, folders, names in os.walk(folder, onerror=refused):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(where, name) for name in sorted(names) if not name.startswith("."))
+        inside = (Path(where, name) for name in sorted(names) if not name.startswith("."))
+        yield from (path for path in inside if path.is_file() or not path.exists())  # a pipe would be waited for in vain
 
 
 def _renumbered(reply: Reply, numbers: dict[int, int]) -> Reply:

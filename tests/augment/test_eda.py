@@ -198,6 +198,7 @@ def test_synonyms_keep_punctuation_capital_and_particle() -> None:
     assert synonyms_of("학교는", WORDS) == ["학원은", "배움터는"]
     assert synonyms_of("“학교”", WORDS) == ["“학원”", "“배움터”"]
     assert synonyms_of("학교로", WORDS) == ["학원으로", "배움터로"]
+    assert synonyms_of(unicodedata.normalize("NFD", "학교는"), WORDS) == ["학원은", "배움터는"]
     assert synonyms_of("길로", {"길": ["풀"]}) == ["풀로"]
     assert synonyms_of("lake", WORDS) == synonyms_of("--", WORDS) == []
 
@@ -215,9 +216,17 @@ def test_words_are_replaced_and_inserted() -> None:
 
 def test_a_file_of_synonyms(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
-    path.write_text("big, large,huge\nlarge\tgreat\n\nalone\n", encoding="utf-8")
+    path.write_text("big, large,huge\nlarge\tgreat\n\nalone\n학교, 학원", encoding="utf-8")
     found = read_synonyms(path)
-    assert found == {"big": ("large", "huge"), "large": ("big", "huge", "great"), "huge": ("big", "large"), "great": ("large",)}
+    path.write_text(unicodedata.normalize("NFD", path.read_text()))
+    assert read_synonyms(path) == found
+    assert {word: others for word, others in found.items() if word.isascii()} == {
+        "big": ("large", "huge"),
+        "large": ("big", "huge", "great"),
+        "huge": ("big", "large"),
+        "great": ("large",),
+    }
+    assert found["학교"] == ("학원",)
     path.write_text("alone\n")
     with pytest.raises(LaminaError, match="no words that mean the same: write a group of them on each line"):
         read_synonyms(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from pathlib import Path
@@ -219,6 +220,8 @@ def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
     assert made is not None and made.context == alike.context
     assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1", source.question, ())
     assert other_paragraph(source, Library([source, twin, answer, *others])) is None
+    given = dataclasses.replace(source, id="1#1", context=alike.context, answers=())
+    assert other_paragraph(source, Library([source, given, twin, answer, alike, *others])) is None, "it has that one already"
     unnamed = paragraph(facts.replace("Wells", "wells"), "figs", "What does the heron of the wells eat every morning?", "1")
     assert other_paragraph(unnamed, library) is None
     assert other_paragraph(unnamed, library, {"heron"}) is not None
@@ -246,6 +249,24 @@ def test_the_share_is_reached(share: float, replace: bool) -> None:
         assert found[: len(examples)] == examples
 
 
+@pytest.mark.parametrize("replace", [False, True])
+def test_questions_count_not_their_contexts(replace: bool) -> None:
+    """Two of the three contexts of each hold no answer, and yet most questions have one."""
+    examples = [
+        dataclasses.replace(one, id=f"{one.id}#{number}", context=context, answers=answers)
+        for one in fables()
+        for number, (context, answers) in enumerate([(one.context, one.answers), ("It rained.", ()), ("It snowed.", ())])
+    ]
+    options = UnanswerableOptions(share=0.4, replace=replace, kinds=("antonym", "number", "negation"))
+    found = with_unanswerable(examples, options, 0)
+    held: dict[str, bool] = {}
+    for example in found:
+        held[example.group] = held.get(example.group, False) or bool(example.answers)
+    assert 1 - sum(held.values()) / len(held) == pytest.approx(0.4, abs=0.01)
+    assert (len(held) == len(fables())) is replace
+    assert len({example.id for example in found}) == len(found)
+
+
 def test_each_says_how_it_was_made() -> None:
     examples = fables()
     ids = {example.id for example in examples if example.answers}
@@ -264,7 +285,8 @@ def test_equal_for_equal_seeds_and_other_in_other_epochs() -> None:
 
 
 def test_there_may_be_enough_already_or_too_few_to_make() -> None:
-    assert make_unanswerable(fables(), UnanswerableOptions(share=0.2), 0) == []
+    with pytest.warns(LaminaWarning, match=r"share = 0\.2 of the questions have no answer as they are: none is made"):
+        assert make_unanswerable(fables(), UnanswerableOptions(share=0.2), 0) == []
     with pytest.warns(LaminaWarning, match=r"questions were wanted for share = 0.9, \d+ could be made"):
         make_unanswerable(fables(), UnanswerableOptions(share=0.9, kinds=("negation",)), 0)
     with pytest.raises(ValidationError):

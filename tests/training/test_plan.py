@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
-from lamina.training.plan import POOL, Sampling, evaluation_points, plan_epoch, plan_steps
+from lamina.training.plan import POOL, STAGES, Sampling, evaluation_points, plan_epoch, plan_steps
 
 LENGTHS = np.random.default_rng(0).integers(20, 385, 3000)
 
@@ -167,3 +169,36 @@ def test_shares_of_the_tasks() -> None:
     assert list(first.values()) == pytest.approx(sizes / sizes.sum(), abs=0.01)
     powers = sizes**0.2
     assert list(last.values()) == pytest.approx(powers / powers.sum(), abs=0.01)
+
+
+def ordered(epochs: float = 1) -> list[list[int]]:
+    """The places of each step's windows in an order that is given."""
+    order = np.random.default_rng(5).permutation(len(LENGTHS))
+    plan = plan_steps(1, epochs, {"main": lambda _: LENGTHS}, orders={"main": lambda _: order}, tokens=3072)
+    places = np.argsort(order)
+    return [places[draw.items].tolist() for _, (draw,) in plan]
+
+
+def test_an_order_that_is_given_is_nearly_kept() -> None:
+    steps = ordered()
+    assert sorted(place for step in steps for place in step) == list(range(len(LENGTHS)))
+    stage = -(-len(LENGTHS) // STAGES)
+    stages = [{place // stage for place in step} for step in steps]
+    assert all(len(numbers) == 1 for numbers in stages), "no step is of two stages"
+    assert [number for (number,) in stages] == sorted(number for (number,) in stages)
+    assert ordered(0.5) == steps[: len(ordered(0.5))]
+
+
+@pytest.mark.parametrize("sampling", get_args(Sampling))
+def test_an_order_is_kept_beside_other_tasks(sampling: Sampling) -> None:
+    lengths = {"short": lambda _: LENGTHS[:400], "long": lambda _: LENGTHS[:2000]}
+    orders = {"long": lambda _: np.arange(2000)[::-1], "short": lambda _: None}
+    plan = plan_steps(0, 1, lengths, orders=orders, tokens=3072, sampling=sampling)
+    draws = [draw for _, turn in plan for draw in turn if draw.task == "long" and draw.lap == 0]
+    stages = [(1999 - int(draw.items.max())) // (2000 // STAGES) for draw in draws]
+    assert len(stages) > STAGES and stages == sorted(stages)
+
+
+def test_nothing_to_order() -> None:
+    nothing = np.zeros(0, np.int64)
+    assert plan_epoch(0, 0, nothing, tokens=10, order=nothing) == []

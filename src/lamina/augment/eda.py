@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -49,12 +50,14 @@ _PARTICLES: Final = tuple(
 
 class EdaOptions(BaseModel):
     """`operations` happen in their order, all of them every time; each changes max(1, floor(alpha N)) of a context's N words,
-    and deletion takes every word with probability alpha."""
+    and deletion takes every word with probability alpha. A `ramp` counts passes over the task's own data: where a task among
+    several has more than train.epochs of them, the last are at full strength."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     alpha: float = Field(default=0.1, ge=0, le=1)  # the strength
     ramp: bool = False  # from 0 at the beginning of training to alpha at its end
+    ramp_by: Literal["progress", "epoch"] = "progress"  # example by example, or one strength an epoch as in the paper
     operations: tuple[Operation, ...] = ("swap", "delete", "duplicate")
     synonyms: str | None = None  # a file of words that mean the same, a line each group, for "synonyms" and "insert"
     mix: bool = False  # beside the contexts as they are, one to one, instead of in their place
@@ -67,8 +70,8 @@ class EdaOptions(BaseModel):
         return self
 
     def strength(self, share: float = 1.0) -> float:
-        """Alpha when that share of training is done. The paper ramps over 10 epochs from 0 to 0.09, which is `ramp` with
-        alpha = 0.09 and the shares of `share_of`.
+        """Alpha when that share of training is done. The paper ramps over 10 epochs from 0 to 0.09, which is alpha = 0.09
+        with `ramp` by epoch and the shares of `share_of`.
 
         >>> EdaOptions(alpha=0.09, ramp=True).strength(share_of(3, 10))
         0.03
@@ -81,17 +84,29 @@ def share_of(epoch: int, epochs: float) -> float:
     return min(1.0, epoch / (epochs - 1)) if epochs > 1 else 0.0
 
 
+def moments_of(count: int, *, seed: int, epoch: int) -> list[float]:
+    """When each of so many examples comes in an epoch, as shares of it, in an order drawn by the seed."""
+    moments = [number / count for number in range(count)]
+    random.Random(f"moments/{seed}/{epoch}").shuffle(moments)
+    return moments
+
+
 def augment_all(
     examples: Sequence[Example],
     options: EdaOptions,
     *,
     seed: int,
     epoch: int = 0,
-    share: float = 1.0,
+    share: float | Sequence[float] = 1.0,
     synonyms: Synonyms = NONE,
 ) -> list[Example]:
-    """The examples of one epoch. With `mix` each stands there as it is and augmented, the latter with `#eda` at its id."""
-    made = [augment(example, options, seed=seed, epoch=epoch, share=share, synonyms=synonyms) for example in examples]
+    """The examples of one epoch. With `mix` each stands there as it is and augmented, the latter with `#eda` at its id.
+    `share` is how much of training is done then, one for all or one for each."""
+    shares = [share] * len(examples) if isinstance(share, float | int) else share
+    made = [
+        augment(example, options, seed=seed, epoch=epoch, share=done, synonyms=synonyms)
+        for example, done in zip(examples, shares, strict=True)
+    ]
     if not options.mix:
         return made
     return [*examples, *(replace(example, id=f"{example.id}#eda") for example in made)]
@@ -278,9 +293,9 @@ def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
 
 
 def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:
-    """A file with a group of words a line, separated by commas or tabs -> what may stand for each."""
+    """A file with a group of words a line, separated by commas or tabs -> what may stand for each. All are in NFC."""
     found: dict[str, dict[str, None]] = {}
-    for line in read_text(path).splitlines():
+    for line in unicodedata.normalize("NFC", read_text(path)).splitlines():
         group = [word for word in (part.strip() for part in re.split(r"[,\t]", line)) if word]
         for word in group:
             found.setdefault(word.lower(), {}).update(dict.fromkeys(other for other in group if other != word))
@@ -298,7 +313,7 @@ def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
     >>> synonyms_of("학교는", {"학교": ["학원"]})
     ['학원은']
     """
-    match = _EDGES.match(word)
+    match = _EDGES.match(unicodedata.normalize("NFC", word))  # as the words are in the list, so that particles are seen
     if match is None or not match[2]:
         return []
     before, core, after = match.groups()

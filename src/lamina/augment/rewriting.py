@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from lamina.augment.eda import EdaOptions, augment_all, read_synonyms, share_of
-from lamina.augment.unanswerable import UnanswerableOptions, with_unanswerable
+from lamina.augment.eda import EdaOptions, augment_all, moments_of, read_synonyms, share_of
+from lamina.augment.unanswerable import Known, UnanswerableOptions, with_unanswerable
 from lamina.data.examples import Example
 
 
@@ -23,13 +24,33 @@ class AugmentOptions(BaseModel):
         """Whether every pass over the data has other texts."""
         return self.eda is not None or (self.unanswerable is not None and self.unanswerable.per_epoch)
 
+    @property
+    def ramps(self) -> bool:
+        return self.eda is not None and self.eda.ramp
 
-def rewrite(examples: Sequence[Example], options: AugmentOptions, *, seed: int, lap: int, epochs: float) -> list[Example]:
-    """Unanswerable questions are made first, so that their contexts are disturbed as all others are."""
+
+_known = lru_cache(maxsize=4)(Known.of)  # passes over the same examples find out the same about them
+
+Moments = list[float]  # when each example comes in a pass, as shares of it
+
+
+def rewrite(
+    examples: Sequence[Example], options: AugmentOptions, *, seed: int, lap: int, epochs: float
+) -> tuple[list[Example], Moments | None]:
+    """The examples of a pass over them, of which training makes `epochs`; and where it matters when each is trained on, the
+    moments.
+
+    Unanswerable questions are made first, so that their contexts are disturbed as all others are.
+    """
     made = list(examples)
     if options.unanswerable is not None:
-        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap if options.unanswerable.per_epoch else 0)
-    if options.eda is not None:
-        synonyms = read_synonyms(Path(options.eda.synonyms)) if options.eda.synonyms else {}
-        made = augment_all(made, options.eda, seed=seed, epoch=lap, share=share_of(lap, epochs), synonyms=synonyms)
-    return made
+        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap, known=_known(tuple(made)))
+    if options.eda is None:
+        return made, None
+    share: float | list[float] = share_of(lap, epochs)
+    moments = None
+    if options.eda.ramp and options.eda.ramp_by == "progress":
+        moments = moments_of(len(made) * (1 + options.eda.mix), seed=seed, epoch=lap)
+        share = [(lap + moment) / epochs for moment in moments[-len(made) :]]  # with `mix`, augmented ones come last
+    synonyms = read_synonyms(Path(options.eda.synonyms)) if options.eda.synonyms else {}
+    return augment_all(made, options.eda, seed=seed, epoch=lap, share=share, synonyms=synonyms), moments

@@ -9,7 +9,8 @@ the text might answer it:
 ``paragraph``  the question is put to another text that shares words with it but not its answer (#other-paragraph)
 ``negation``   was -> wasn't (#negate); a model soon learns to look for that, so it is not among the defaults
 
-After Rajpurkar et al. 2018, whose writers did such things by hand, and Gautam et al. 2023 (entities and antonyms).
+After Rajpurkar et al. 2018, whose writers did such things by hand, and Gautam et al. 2023 (entities and antonyms). Words and
+rules are of English: in other languages only ``paragraph`` finds much.
 
 What keeps the original answer from being right by chance:
 
@@ -77,7 +78,8 @@ _COMMON: Final = 0.05  # a word in more than this share of the texts finds none
 
 
 class UnanswerableOptions(BaseModel):
-    """Questions that no text answers are made until they are `share` of all."""
+    """Questions that no text answers are made until they are `share` of all. Where questions have several contexts, these are
+    not counted: a question is unanswerable if none of its contexts holds an answer, and each made one is a question more."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -95,7 +97,8 @@ def with_unanswerable(
     if not options.replace:
         return [*examples, *made]
     instead = {source_id(one.id): one for one in made}
-    return [instead.get(example.id, example) for example in examples]
+    replaced = {example.group for example in examples if example.id in instead}  # with all of their contexts
+    return [instead.get(e.id, e) for e in examples if e.id in instead or e.group not in replaced]
 
 
 def make_unanswerable(
@@ -108,6 +111,8 @@ def make_unanswerable(
     """
     wanted = _how_many(examples, options)
     if wanted <= 0:
+        message = f"augment.unanswerable: share = {options.share} of the questions have no answer as they are: none is made"
+        warnings.warn(message, LaminaWarning, stacklevel=2)
         return []
     draw = random.Random(f"unanswerable/{seed}/{epoch if options.per_epoch else 0}")
     makers = _makers(known or Known.of(examples))
@@ -116,14 +121,18 @@ def make_unanswerable(
     made: list[Example] = []
     counts: Counter[Way] = Counter(dict.fromkeys(options.kinds, 0))
     used: defaultdict[str, set[Way]] = defaultdict(set)
+    replaced: set[str] = set()
     for _ in range(1 if options.replace else len(options.kinds)):
         for source in sources:
             if len(made) == wanted:
                 return made
+            if options.replace and source.group in replaced:
+                continue
             for way in sorted(set(options.kinds) - used[source.id], key=lambda way: (counts[way], way)):
                 used[source.id].add(way)
                 if (one := makers[way](source, draw)) is not None:
                     made.append(one)
+                    replaced.add(source.group)
                     counts[way] += 1
                     break
     if len(made) < wanted:
@@ -138,8 +147,9 @@ def source_id(made_id: str) -> str:
 
 
 def _how_many(examples: Sequence[Example], options: UnanswerableOptions) -> int:
-    unanswerable = sum(not example.answers for example in examples)
-    missing = options.share * len(examples) - unanswerable
+    questions = {example.group for example in examples}
+    unanswerable = len(questions) - len({example.group for example in examples if example.answers})
+    missing = options.share * len(questions) - unanswerable
     return round(missing if options.replace else missing / (1 - options.share))
 
 
@@ -417,6 +427,9 @@ class Library:
         self._texts = [
             Text(context, article, frozenset(_stems(context)), squeeze(context)) for context, article in articles.items()
         ]
+        self._given: defaultdict[str, set[str]] = defaultdict(set)  # the contexts that a question has already
+        for example in examples:
+            self._given[example.group].add(example.context)
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self._texts):
             for stem in text.stems:
@@ -443,7 +456,7 @@ class Library:
             covered = sum(asked[stem] for stem in shared)
             if len(shared) < 2 or not 0.25 * total <= covered <= 0.65 * total:
                 continue
-            if any(text.tells(answer.text) for answer in example.answers):
+            if text.context in self._given[example.group] or any(text.tells(answer.text) for answer in example.answers):
                 continue
             if len(own & text.stems) <= 0.5 * min(len(own), len(text.stems)):
                 return text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from lamina.cache.ahead import Ahead
 from lamina.cache.store import Longs, Store
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import LOST, Windows
@@ -24,6 +25,7 @@ class Part(Generic[T_co]):
     examples: Sequence[T_co]
     windows: Windows
     store: Store | None = None
+    moments: npt.NDArray[np.float64] | None = None  # when each item comes in a pass, as shares of it; None: whenever
 
     def batch(self, items: Sequence[int] | Longs) -> Batch:
         return stored_batch(self.windows, self.windows.windows_of(items), self.store)
@@ -39,6 +41,10 @@ class Part(Generic[T_co]):
     def usable_lengths(self, lap: int = 0) -> Longs:
         return self.windows.item_lengths[self.usable(lap)]
 
+    def usable_order(self, lap: int = 0) -> Longs | None:
+        """The numbers of `usable_lengths` in the order in which they are to come; None where it may be any."""
+        return None if self.moments is None else np.argsort(self.moments[self.usable(lap)], kind="stable")
+
 
 @dataclass(frozen=True)
 class Rewritten(Part[T_co]):
@@ -50,15 +56,26 @@ class Rewritten(Part[T_co]):
         return self._writer.part(lap)
 
     def usable(self, lap: int = 0) -> Longs:
-        return self._writer.sizes(lap)[0]
+        return self._writer.sizes(lap).usable
 
     def usable_lengths(self, lap: int = 0) -> Longs:
-        return self._writer.sizes(lap)[1]
+        return self._writer.sizes(lap).lengths
+
+    def usable_order(self, lap: int = 0) -> Longs | None:
+        return self._writer.sizes(lap).order
 
     @property
     def _writer(self) -> Writer:
         assert self.writer is not None
         return self.writer
+
+
+class Sizes(NamedTuple):
+    """What a plan needs to know of a pass, as `Part` tells it."""
+
+    usable: Longs
+    lengths: Longs
+    order: Longs | None
 
 
 class Writer:
@@ -67,31 +84,27 @@ class Writer:
 
     def __init__(self, make: Callable[[int], Part[Any]]) -> None:
         self._make = make
-        self._sizes: dict[int, tuple[Longs, Longs]] = {}
+        self._sizes: dict[int, Sizes] = {}
         self._lap, self._part = 0, make(0)
         self._note(0, self._part)
-        self._pool: ProcessPoolExecutor | None = None
-        self._ahead: tuple[int, Future[Part[Any]]] | None = None
+        self._ahead: tuple[int, Ahead[Part[Any]]] | None = None
 
     def part(self, lap: int) -> Part[Any]:
         if lap != self._lap:
-            waiting = self._ahead[1] if self._ahead is not None and self._ahead[0] == lap else None
-            self._lap, self._part = lap, self._make(lap) if waiting is None else waiting.result()
-            self._ahead = None
+            ahead, self._ahead = self._ahead, None
+            made = ahead[1].result() if ahead is not None and ahead[0] == lap else self._make(lap)
+            self._lap, self._part = lap, made
         if lap + 1 in self._sizes and self._ahead is None:  # the plan goes on there
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            self._ahead = lap + 1, self._pool.submit(self._make, lap + 1)
+            self._ahead = lap + 1, Ahead(partial(self._make, lap + 1))
         return self._part
 
-    def sizes(self, lap: int) -> tuple[Longs, Longs]:
-        """The usable items of a pass, and their lengths: what a plan needs."""
+    def sizes(self, lap: int) -> Sizes:
         if lap not in self._sizes:
             self._note(lap, self._make(lap))
         return self._sizes[lap]
 
     def _note(self, lap: int, part: Part[Any]) -> None:
-        self._sizes[lap] = part.usable(), part.usable_lengths()
+        self._sizes[lap] = Sizes(part.usable(), part.usable_lengths(), part.usable_order())
 
 
 def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:

@@ -211,19 +211,24 @@ def score(
     threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
     missing: Annotated[Literal["error", "null"], typer.Option("--missing", help="Predictions that are not there.")] = "error",
     nfc: Annotated[bool, typer.Option("--nfc", help="With --metric korquad: compare both sides in NFC.")] = False,
+    per: Annotated[
+        Literal["context", "question"],
+        typer.Option("--per", help="Of questions with several contexts: predictions by context, or by question."),
+    ] = "context",
     duplicate_ids: Duplicates = "error",
     as_json: Json = False,
 ) -> None:
     """Score a file of predictions: the official scripts' keys and values, and their default threshold."""
     from lamina.data.sources import load_examples
-    from lamina.evaluation import references
+    from lamina.evaluation import references, whole_questions
     from lamina.files import read_json
     from lamina.scoring.korquad import score_composed, score_korquad
     from lamina.scoring.squad import score_squad1, score_squad2
 
     if nfc and metric != "korquad":
         raise LaminaError("--nfc: only --metric korquad compares texts in NFC: leave it out")
-    golds = references(load_examples(data, duplicate_ids=duplicate_ids))
+    examples = load_examples(data, duplicate_ids=duplicate_ids)
+    golds = references(examples if per == "context" else whole_questions(examples))
     texts = _mapping(predictions, read_json(predictions))
     if metric != "squad2" and null_odds is not None:
         name = "SQuAD 1.1" if metric == "squad1" else "KorQuAD 1.0"

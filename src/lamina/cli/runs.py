@@ -73,14 +73,19 @@ def compare(
     metric: Annotated[Literal["f1", "exact"], typer.Option("--metric", help="The official score to compare.")] = "f1",
     at: Annotated[Literal["tuned", "zero"], typer.Option("--at", help="Their own thresholds for no answer, or 0.")] = "tuned",
     clusters: Annotated[
-        Literal["context", "article", "question"], typer.Option("--clusters", help="Questions that depend on each other.")
+        Literal["context", "article", "question"],
+        typer.Option("--clusters", help="Answers that depend on each other."),
+    ] = "context",
+    per: Annotated[
+        Literal["context", "question"],
+        typer.Option("--per", help="Of questions with several contexts: score each context, or the question over all of them."),
     ] = "context",
     as_json: Json = False,
 ) -> None:
     """Say whether the second run is better than the first, or whether it may be chance, from what they saved."""
     from lamina.comparing import compare, lines
 
-    result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters)
+    result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters, per=per)
     if as_json:
         print_json(result)
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,34 +28,50 @@ class Draw(NamedTuple):
 
 Turn = tuple[Draw, ...]  # of every task in a step
 Plan = Sequence[tuple[int, Turn]]  # the epoch and the tasks of every step
+Lengths = Callable[[int], Longs]  # of a task's items in a lap
+Order = Callable[[int], Longs | None]  # of these items; None where it is drawn
 Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "combined"]
 
 POOL = 1024  # windows that are sorted by length together: enough for hardly any padding, few enough to stay random
+STAGES = 16  # of an epoch whose order is given: within one of them, items are sorted and drawn as in a pool
 TURNS = b"turns"  # sets the order of tasks apart from the orders of their items
 ANNEALING = 0.8  # by how much the power of a task's size falls from the first epoch to the last (Stickland and Murray 2019)
 
 
-def plan_epoch(seed: int, epoch: int, lengths: Longs, *, tokens: int, windows: int | None = None, task: int = 0) -> list[Longs]:
+def plan_epoch(
+    seed: int,
+    epoch: int,
+    lengths: Longs,
+    *,
+    tokens: int,
+    windows: int | None = None,
+    task: int = 0,
+    order: Longs | None = None,
+) -> list[Longs]:
     """The steps of one epoch, each an array of window numbers of about equal length.
 
     A step holds as many windows as `tokens` allows when padded, or exactly `windows` (the last of a pool may hold fewer).
+    Windows come in random order, or nearly in the `order` that is given.
     """
     random = np.random.default_rng([seed, epoch, task] if task else [seed, epoch])
-    order = random.permutation(len(lengths))
+    size = POOL if order is None else max(1, min(POOL, -(-len(order) // STAGES)))
+    drawn = random.permutation(len(lengths)) if order is None else order
     budget = tokens if windows is None else int(lengths.max()) * windows
-    steps = []
-    for first in range(0, len(order), POOL):
-        pool = order[first : first + POOL]
+    steps: list[Longs] = []
+    for first in range(0, len(drawn), size):
+        pool = drawn[first : first + size]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
-        steps += [pool[run] for run in pack(lengths[pool], budget, windows)]
-    return [steps[i] for i in random.permutation(len(steps))]
+        found = [pool[run] for run in pack(lengths[pool], budget, windows)]
+        steps += found if order is None else [found[i] for i in random.permutation(len(found))]
+    return steps if order is not None else [steps[i] for i in random.permutation(len(steps))]
 
 
 def plan_steps(
     seed: int,
     epochs: float,
-    lengths: Mapping[str, Callable[[int], Longs]],  # of each task's items in a lap
+    lengths: Mapping[str, Lengths],  # of each task
     *,
+    orders: Mapping[str, Order] = MappingProxyType({}),  # of each task that has one
     tokens: int,
     windows: int | None = None,
     sampling: Sampling = "round_robin",
@@ -71,17 +89,22 @@ def plan_steps(
     A task that has more turns than steps begins anew, in another order; one that has fewer goes on in the next epoch.
     """
     names = list(lengths)
-    streams = [_endless(seed, number, lengths[name], tokens, windows) for number, name in enumerate(names)]
-    sizes = [len(plan_epoch(seed, 0, lengths[n](0), tokens=tokens, windows=windows, task=i)) for i, n in enumerate(names)]
+
+    def steps_of(task: int, lap: int) -> list[Longs]:
+        order = orders[names[task]](lap) if names[task] in orders else None
+        of_lap = lengths[names[task]](lap)
+        return plan_epoch(seed, lap, of_lap, tokens=tokens, windows=windows, task=task, order=order)
+
+    streams = [_endless(partial(steps_of, task)) for task in range(len(names))]
+    sizes = [len(steps_of(task, 0)) for task in range(len(names))]
     for epoch in range(int(np.ceil(epochs))):
         if len(names) == 1 or sampling == "proportional":
             turns: list[Turn] = [
-                (Draw(name, epoch, items),)
-                for number, name in enumerate(names)
-                for items in plan_epoch(seed, epoch, lengths[name](epoch), tokens=tokens, windows=windows, task=number)
+                (Draw(name, epoch, items),) for task, name in enumerate(names) for items in steps_of(task, epoch)
             ]
             if len(names) > 1:
-                turns = [turns[i] for i in np.random.default_rng([seed, epoch, *TURNS]).permutation(len(turns))]
+                shuffled = [turns[i] for i in np.random.default_rng([seed, epoch, *TURNS]).permutation(len(turns))]
+                turns = _in_order(shuffled, turns, [name for name in orders if orders[name](epoch) is not None])
         else:
             shares = _tasks_of_steps(sampling, sizes, epoch, epochs, seed)
             turns = [tuple(Draw(names[task], *next(streams[task])) for task in step) for step in shares]
@@ -89,12 +112,16 @@ def plan_steps(
         yield from ((epoch, turn) for turn in turns[: max(1, count)])
 
 
-def _endless(
-    seed: int, task: int, lengths: Callable[[int], Longs], tokens: int, windows: int | None
-) -> Iterator[tuple[int, Longs]]:
+def _in_order(shuffled: Sequence[Turn], turns: Sequence[Turn], tasks: Sequence[str]) -> list[Turn]:
+    """The shuffled turns, where those of some tasks come one after the other as they did before."""
+    own = {task: iter([turn for turn in turns if turn[0].task == task]) for task in tasks}
+    return [next(own[turn[0].task]) if turn[0].task in own else turn for turn in shuffled]
+
+
+def _endless(steps_of: Callable[[int], list[Longs]]) -> Iterator[tuple[int, Longs]]:
     """(lap, items) of a task's steps, one pass over its items after the other."""
     for lap in itertools.count():
-        for items in plan_epoch(seed, lap, lengths(lap), tokens=tokens, windows=windows, task=task):
+        for items in steps_of(lap):
             yield lap, items
 
 
