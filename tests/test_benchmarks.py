@@ -38,6 +38,7 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
         ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),
+        ("augmenting.py", ["--questions", "40", "--epochs", "2"], ["eda", "unanswerable"]),
         ("mlm_throughput.py", ["--texts", "12", "--seconds", "0"], ["run_mlm-default", "run_mlm-default-at-its-length"]),
     ],
 )
