@@ -116,7 +116,7 @@ def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.Monk
         answered.append(windows)
         return span_logits(model, windows, task=task, progress=progress)
 
-    monkeypatch.setattr("lamina.reader.span_logits", noted)
+    monkeypatch.setattr("lamina.reading.questions.span_logits", noted)
     replies = reader.replies(["Who?", "When?"], [cases.MILL, "Ada."], threshold=1e6)
     assert next(replies).question == "Who?" and len(answered) == 3  # the third window begins the next question
     assert next(replies).question == "When?" and len(answered) == 4

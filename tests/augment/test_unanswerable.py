@@ -12,20 +12,10 @@ from pydantic import ValidationError
 
 from lamina.augment.antonyms import ANTONYMS
 from lamina.augment.entities import known_names, names, numerals, sentences
-from lamina.augment.unanswerable import (
-    MARKS,
-    Library,
-    UnanswerableOptions,
-    change_number,
-    make_unanswerable,
-    negate,
-    other_paragraph,
-    source_id,
-    squeeze,
-    swap_antonym,
-    swap_entity,
-    with_unanswerable,
-)
+from lamina.augment.library import Library, other_paragraph
+from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
+from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable, with_unanswerable
+from lamina.augment.ways import MARKS, source_id, squeeze
 from lamina.data.examples import Example
 from lamina.data.squad import read
 from lamina.errors import LaminaWarning
@@ -218,7 +208,7 @@ def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
     library = Library([source, twin, answer, alike, *others])
     made = other_paragraph(source, library)
     assert made is not None and made.context == alike.context
-    assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1", source.question, ())
+    assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1#other-paragraph", source.question, ())
     assert other_paragraph(source, Library([source, twin, answer, *others])) is None
     given = dataclasses.replace(source, id="1#1", context=alike.context, answers=())
     assert other_paragraph(source, Library([source, given, twin, answer, alike, *others])) is None, "it has that one already"
@@ -257,13 +247,15 @@ def test_questions_count_not_their_contexts(replace: bool) -> None:
         for one in fables()
         for number, (context, answers) in enumerate([(one.context, one.answers), ("It rained.", ()), ("It snowed.", ())])
     ]
-    options = UnanswerableOptions(share=0.4, replace=replace, kinds=("antonym", "number", "negation"))
+    options = UnanswerableOptions(share=0.4, replace=replace, kinds=("antonym", "number", "negation", "paragraph"))
     found = with_unanswerable(examples, options, 0)
     held: dict[str, bool] = {}
     for example in found:
         held[example.group] = held.get(example.group, False) or bool(example.answers)
     assert 1 - sum(held.values()) / len(held) == pytest.approx(0.4, abs=0.01)
     assert (len(held) == len(fables())) is replace
+    assert len(found) == 3 * len(held), "a made question has the other contexts, too"
+    assert len({(example.group, example.question) for example in found}) == len(held)
     assert len({example.id for example in found}) == len(found)
 
 

@@ -16,8 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
-from lamina.data.squad import ENDINGS, Counts, check, clean, nearest, parse, read, to_squad
+from lamina.data.faults import Counts
+from lamina.data.rows import ENDINGS
+from lamina.data.squad import check, clean, parse, read, to_squad
 from lamina.errors import LaminaError
 from lamina.files import read_text
 

@@ -27,22 +27,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from lamina.data.examples import Answer, Example
-from lamina.data.squad import (
-    MISSING,
-    Answers,
-    Counts,
-    Duplicates,
-    Fault,
-    Problem,
-    Report,
-    described,
-    jsonl_rows,
-    kind_of,
-    parse_json,
-    short,
-    stated_answers,
-    text_fault,
-)
+from lamina.data.faults import MISSING, Counts, Fault, Problem, Report, described, short, text_fault
+from lamina.data.rows import jsonl_rows, kind_of, parse_json
+from lamina.data.squad import Answers, Duplicates, stated_answers
 from lamina.errors import LaminaError
 from lamina.files import decode, pack, read_bytes, unpack, write_atomically
 

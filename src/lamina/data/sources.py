@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from lamina.data import contexts, sentences, squad, tables
+from lamina.data import contexts, rows, sentences, squad, tables
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
@@ -34,7 +34,7 @@ BUNDLED: Final = (
     "fables/dev",
     *(f"fables/{task}/{split}" for task in ("sentiment", "paraphrase", "similarity") for split in ("train", "dev")),
 )
-ENDINGS: Final = tuple(dict.fromkeys((*squad.ENDINGS, *tables.ENDINGS)))
+ENDINGS: Final = tuple(dict.fromkeys((*rows.ENDINGS, *tables.ENDINGS)))
 
 _NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
 _REPO: Final = r"(?P<repo>\w[\w.-]*/\w[\w.-]*)"

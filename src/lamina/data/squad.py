@@ -16,75 +16,27 @@ Choices where the formats leave room:
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-import sys
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
+from lamina.data.faults import MISSING, Counts, Fault, Problem, Report, described, id_note, short, text_fault
+from lamina.data.rows import csv_rows, jsonl_rows, kind_of, parse_json, same_file
 from lamina.errors import LaminaError
 from lamina.files import decode, pack, read_bytes, unpack, write_atomically
 
 Duplicates = Literal["error", "rename"]
 Answers = Literal["check", "ignore"]
 
-FORMATS: Final = (".json", ".jsonl", ".csv")
-PACKINGS: Final = ("", ".gz", ".xz")
-ENDINGS: Final = tuple(kind + packing for kind in FORMATS for packing in PACKINGS)
-
 _CLEAN: Final = "run `lamina data clean`"
-MISSING: Final = object()
 
 
 # What the walker finds
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong in a file; as text it is one line that says where, what and how to mend it."""
-
-    file: str
-    where: str
-    what: str
-    fix: str = ""
-
-    def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.where, self.what, self.fix) if part)
-
-
-@dataclass(slots=True)
-class Counts:
-    """What a file holds; `unanswerable` and `answers` leave out what is beyond repair.
-
-    The contexts of JSON are its paragraphs, those of a table its different contexts.
-    """
-
-    articles: int = 0
-    contexts: int = 0
-    questions: int = 0
-    unanswerable: int = 0
-    answers: int = 0
-    duplicate_ids: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The result of `check`."""
-
-    file: str
-    counts: Counts
-    problems: list[Problem]
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,21 +165,13 @@ class _Record:
     sets_starts: bool = True
 
 
-class Fault(Exception):  # noqa: N818  (it never leaves the readers)
-    """What is wrong with a value, and the fix."""
-
-    def __init__(self, what: str, fix: str = "") -> None:
-        super().__init__(what)
-        self.what, self.fix = what, fix
-
-
 def _walk_file(path: Path, *, duplicate_ids: Duplicates, answers: Answers, counts: Counts) -> Iterator[Found]:
     data = read_bytes(path)
     kind, text = kind_of(path), decode(path, unpack(path, data))
     walker = _Walker(str(path), duplicate_ids, answers, counts)
     if kind == ".json":
         return walker.walk(walker.squad(parse_json(text, str(path))))
-    rows = jsonl_rows if kind == ".jsonl" else _csv_rows
+    rows = jsonl_rows if kind == ".jsonl" else csv_rows
     return walker.walk(walker.table(rows(text, str(path))))
 
 
@@ -291,7 +235,7 @@ class _Walker:
                 continue
             context = row.get("context", MISSING)
             if fault := text_fault(context, "context"):
-                yield Problem(self.file, where + _id_note(row.get("id")), fault, "mend it or remove the line")
+                yield Problem(self.file, where + id_note(row.get("id")), fault, "mend it or remove the line")
                 continue
             if context not in articles:
                 articles[context] = "context-" + hashlib.blake2b(context.encode(), digest_size=8).hexdigest()
@@ -329,7 +273,7 @@ class _Walker:
             self.counts.answers += len(answers)
         if not faults:
             return Found(example)
-        where = record.where + _id_note(record.fields.get("id"))
+        where = record.where + id_note(record.fields.get("id"))
         return Found(example, tuple(Problem(self.file, where, fault.what, fault.fix) for fault in faults))
 
     def _unique_id(self, own_id: str, faults: list[Fault]) -> str:
@@ -460,227 +404,3 @@ def _whole_number(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def nearest(context: str, text: str, start: int | None = None) -> Answer | None:
-    """The occurrence of `text` nearest to `start` (without one, the first), as the context quotes it.
-
-    If the text does not stand in the context to the letter, case, white space and composed or decomposed characters
-    are forgiven.
-
-    >>> nearest("an owl, two owls", "owl", 9)
-    Answer(text='owl', start=12)
-    >>> nearest("The Barn  Owl", "barn owl")
-    Answer(text='Barn  Owl', start=4)
-    """
-    start = max(start or 0, 0)
-    places = (context.rfind(text, 0, start + len(text)), context.find(text, start))
-    exact = [Answer(text, place) for place in places if place >= 0]
-    return min(exact or _forgiving(context, text), key=lambda answer: abs(answer.start - start), default=None)
-
-
-def _forgiving(context: str, text: str) -> Iterator[Answer]:
-    """Where the text stands in the context but for case, white space and (de)composition; whole graphemes only."""
-    wanted, _ = _fold(text)
-    wanted = wanted.strip()
-    folded, origins = _fold(context)
-    at = folded.find(wanted) if wanted else -1
-    while at >= 0:
-        end = at + len(wanted)
-        first, last = origins[at], origins[end]
-        if (at == 0 or origins[at - 1] != first) and origins[end - 1] != last:
-            quoted = context[first:last].rstrip()
-            yield Answer(quoted, first)
-        at = folded.find(wanted, at + 1)
-
-
-@lru_cache(maxsize=8)
-def _fold(text: str) -> tuple[str, list[int]]:
-    """A text without case, decomposed, runs of white space as one space; and for each of its characters the place
-    of the grapheme that it is from, with the text's length at the end."""
-    import regex
-
-    folded: list[str] = []
-    origins: list[int] = []
-    for match in regex.finditer(r"\s+|\X", text):
-        grapheme = match.group()
-        plain = " " if grapheme.isspace() else unicodedata.normalize("NFD", unicodedata.normalize("NFD", grapheme).casefold())
-        folded.append(plain)
-        origins.extend([match.start()] * len(plain))
-    return "".join(folded), [*origins, len(text)]
-
-
-# Tables
-
-
-def jsonl_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
-    first = text.lstrip()[:40].split("\n")[0].strip()
-    if not first.startswith("{"):
-        raise LaminaError(f"{file}: not JSONL: it starts with {first!r}: expected one JSON object a line")
-    if first == "{":
-        raise LaminaError(f"{file}: not JSONL: its first line is only '{{': a JSON document is named .json")
-    for line, content in enumerate(text.split("\n"), 1):
-        if content.strip():
-            row = _jsonl_row(content)
-            if isinstance(row, dict) and isinstance(row.get("data"), list):
-                raise LaminaError(f"{file}: line {line}: this is SQuAD JSON: name it .json")
-            yield line, row
-
-
-def _jsonl_row(content: str) -> dict[str, Any] | Fault:
-    try:
-        row = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        return Fault(f"not JSON ({detail})", "expected one whole JSON object a line")
-    return row if isinstance(row, dict) else Fault(f"expected a JSON object, found {described(row)}")
-
-
-def _csv_rows(text: str, file: str) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
-    if text.lstrip().startswith(("{", "[")):
-        raise LaminaError(f"{file}: not CSV: it starts like JSON: name it .json, or .jsonl for one object a line")
-    columns, delimiter = _csv_header(text, file)
-    for line, cells in _csv_cells(text, delimiter):
-        if isinstance(cells, Fault):
-            yield line, cells
-        elif line > 1 and len(cells) != len(columns):
-            yield line, Fault(f"{len(cells)} columns, but the header has {len(columns)}", "quote texts with commas")
-        elif line > 1:
-            yield line, _csv_row(dict(zip(columns, cells, strict=True)))
-
-
-def _csv_header(text: str, file: str) -> tuple[list[str], str]:
-    """The columns and what separates them: a comma, a tab or a semicolon."""
-    line = text.split("\n", 1)[0].strip("\r")
-    for delimiter in ",\t;":
-        columns = [name.strip().strip('"').lower() for name in line.split(delimiter)]
-        if {"question", "context"} <= set(columns) and {"answer", "answers"} & set(columns):
-            return columns, delimiter
-    raise LaminaError(
-        f"{file}: line 1: the header needs the columns question, context, answer (or answers): found {short(line)!r}"
-    )
-
-
-def _csv_cells(text: str, delimiter: str) -> list[tuple[int, list[str] | Fault]]:
-    """Each row with the line on which it starts. The limit on a cell's size is the process's, so it is put back."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[tuple[int, list[str] | Fault]] = []
-    limit = csv.field_size_limit(sys.maxsize)
-    line = 1
-    try:
-        for cells in reader:
-            if cells:
-                rows.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        rows.append((line, Fault(f"not CSV: {error}", 'quote texts with "…" and double the quotes in them')))
-    finally:
-        csv.field_size_limit(limit)
-    return rows
-
-
-def _csv_row(cells: dict[str, str]) -> dict[str, Any]:
-    """Cells as the values that JSONL would have."""
-    row: dict[str, Any] = dict(cells)
-    row["answer_start"] = _csv_value(cells.get("answer_start", ""), _csv_start)
-    row["is_impossible"] = _csv_value(cells.get("is_impossible", ""), _csv_truth)
-    if cells.get("answers", "").startswith(("[", "{")):
-        row["answers"] = _csv_value(cells["answers"], json.loads)
-    return row
-
-
-def _csv_value(cell: str, convert: Callable[[str], Any]) -> Any:
-    """The cell's value; None for an empty cell; a cell that cannot be converted stays text, for the walker to judge."""
-    try:
-        return convert(cell) if cell.strip() else None
-    except ValueError:
-        return cell
-
-
-def _csv_start(cell: str) -> Any:
-    if cell.strip().startswith("["):
-        return json.loads(cell)
-    number = float(cell)
-    return int(number) if number.is_integer() else cell
-
-
-def _csv_truth(cell: str) -> Any:
-    return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
-
-
-# Files
-
-
-def kind_of(path: Path) -> str:
-    """``.json``, ``.jsonl`` or ``.csv``: what the ending says, whatever the packing."""
-    name = path.name.lower()
-    for kind in FORMATS:
-        if name.endswith(tuple(kind + packing for packing in PACKINGS)):
-            return kind
-    raise LaminaError(f"{path}: unknown ending: expected .json, .jsonl or .csv, alone or with .gz or .xz after it")
-
-
-def same_file(one: Path, other: Path) -> bool:
-    """Also through symbolic and hard links."""
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.resolve() == other.resolve()
-
-
-def parse_json(text: str, file: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise LaminaError(f"{file}: {_json_complaint(text, error)}") from None
-
-
-def _json_complaint(text: str, error: ValueError | RecursionError) -> str:
-    """One line on why a text is not JSON, with the usual causes by name."""
-    if not isinstance(error, json.JSONDecodeError):
-        return "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    whole = text.strip()
-    place = f"line {error.lineno} column {error.colno}"
-    if not whole.startswith(("{", "[")):
-        return f"not JSON: it starts with {short(whole)!r}: a table is named .csv"
-    if error.msg == "Extra data":
-        return f"{place}: the JSON ends, but more follows: one object a line is named .jsonl"
-    if whole[-1] not in "}]" or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
-        return f"{place}: the JSON ends in the middle (truncated): get the whole file again"
-    return f"{place}: not JSON: {error.msg}"
-
-
-# Words for messages
-
-
-def text_fault(value: object, name: str) -> str | None:
-    """Why a value is no text to work with, or None."""
-    if value is MISSING:
-        return f"{name} is missing"
-    if not isinstance(value, str):
-        return f"{name} is {described(value)}, not a text"
-    if not value.strip():
-        return f"{name} is empty"
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        return f"{name} holds half a character (a lone surrogate) at {error.start}"
-    return None
-
-
-def described(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, int | float | str):
-        return repr(short(value) if isinstance(value, str) else value)
-    return "a list" if isinstance(value, list) else "an object"
-
-
-def _id_note(own_id: object) -> str:
-    return f" (id {short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
-
-
-def short(text: str, limit: int = 40) -> str:
-    """A text on one line of bounded length."""
-    line = " ".join(text[: 4 * limit].split()) or text[:limit]
-    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,242 @@
+"""A question -> one that its text does not answer: a name, a word or a number of it becomes another."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise, zip_longest
+from typing import Final
+
+from lamina.augment.antonyms import ANTONYMS
+from lamina.augment.entities import NUMBERS, ORDINALS, Entity, names, numerals, sentences
+from lamina.augment.ways import WORD, made_from, squeeze, stems
+from lamina.data.examples import Example
+
+_BOUND: Final = re.compile(
+    r"\b(?:(?:after|before|since|by|until|over|under|than)(?: \w+)?|least|most|between|and|to|about|almost|nearly)$"
+)
+_OWNED: Final = re.compile(r"(?:\b(?:the|a|his|her|its|their|what|which)|['’]s?)$")
+_ARTICLE: Final = re.compile(r"\b([Aa])n?( +)$")
+_NEGATED: Final = re.compile(r"\b(?:not|never|no|none|nobody|nothing|without|except|besides)\b|n't\b", re.IGNORECASE)
+_AUXILIARIES: Final = re.compile(
+    r"\b(is|are|was|were|do|does|did|has|have|had|could|would|should|can|will)\b(?! n't)", re.IGNORECASE
+)
+_CONTRACTED: Final = {"can": "can't", "will": "won't"}
+_BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" asks for the same as "how short"
+_ALSO_VERBS: Final = ("last", "close", "open", "lower", "cool", "slow", "light")
+
+
+def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = frozenset()) -> Example | None:
+    """A name of the question that stands in the text becomes another of its kind from other sentences of the text."""
+    found = _entities(example.context, known)
+    pool = _apart_from_the_answer(example, found)
+    choices = []
+    for old, place in _in_question(example.question, found):
+        if _in_answers(old.text, example) or _part_of_the_title(old.text, example):
+            continue
+        others = (new for new in pool if _kindred(old, new) and not _same_thing(old.text, new.text))
+        choices += [(place, old, new) for new in others if _is_new(new.text, example)]
+    draw.shuffle(choices)
+    for place, old, new in choices:
+        if not _speaks_of_it(example, old, new):
+            return made_from(example, "entity", question=_replaced(example.question, place, new.text))
+    return None
+
+
+def swap_antonym(example: Example, draw: random.Random) -> Example | None:
+    """A word of the question becomes its opposite, which the text does not use. A question that denies something stays."""
+    if _NEGATED.search(example.question):
+        return None
+    text = _words(example.context)
+    choices = []
+    words = list(WORD.finditer(example.question))
+    for before, match in pairwise(words):
+        word = match.group()
+        if word not in ANTONYMS or before.group().lower() in _BEFORE_MEASURES:
+            continue
+        if word in _ALSO_VERBS and not _OWNED.search(before.group().lower()):  # how long did it last?
+            continue
+        new = [other for other in ANTONYMS[word] if not text & set(other.split())]
+        if new and not _in_answers(word, example):
+            choices.append((match.span(), draw.choice(new)))
+    if not choices:
+        return None
+    place, other = draw.choice(choices)
+    return made_from(example, "antonym", question=_replaced(example.question, place, other))
+
+
+def change_number(example: Example, draw: random.Random) -> Example | None:
+    """A number, year, decade or ordinal of the question becomes one that the text does not hold."""
+    question = example.question
+    text = _words(example.context)
+    choices = []
+    for entity in numerals(question):
+        before = question[: entity.start].rstrip().lower()
+        if entity.kind in ("month", "day") or _BOUND.search(before):
+            continue
+        if entity.text.lower() in ORDINALS and not _OWNED.search(before):  # when did it first begin?
+            continue
+        for _ in range(8):
+            other = _other_number(entity, draw)
+            if other is not None and not text & _forms(other) and other not in example.context:
+                choices.append((entity, other))
+                break
+    if not choices:
+        return None
+    entity, other = draw.choice(choices)
+    return made_from(example, "number", question=question[: entity.start] + other + question[entity.end :])
+
+
+def negate(example: Example, _: random.Random) -> Example | None:
+    """The verb near the beginning of the question is denied."""
+    question = example.question
+    match = _AUXILIARIES.search(question)
+    if match is None or _NEGATED.search(question) or len(WORD.findall(question[: match.start()])) not in range(1, 6):
+        return None
+    verb = match.group()
+    denied = _CONTRACTED.get(verb.lower(), f"{verb.lower()}n't")
+    return made_from(example, "negation", question=_replaced(question, match.span(), denied))
+
+
+@lru_cache(maxsize=4096)  # several questions are asked about a text
+def _entities(context: str, known: frozenset[str]) -> list[Entity]:
+    return [*names(context, known), *(entity for entity in numerals(context) if entity.kind in ("month", "day"))]
+
+
+@lru_cache(maxsize=4096)
+def _words(context: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in WORD.findall(context))
+
+
+def _replaced(question: str, place: tuple[int, int], text: str) -> str:
+    """The question with something else at a place, in the case of what stood there."""
+    low, high = place
+    old = question[low:high]
+    if question == question.lower():
+        text = text.lower()
+    elif old[:1].isupper() and text[:1].islower():
+        text = text[:1].upper() + text[1:]
+    before = question[:low]
+    if _ARTICLE.search(before):
+        before = _ARTICLE.sub(r"\1n\2" if text[0].lower() in "aeiou" else r"\1\2", before)
+    return before + text + question[high:]
+
+
+def _in_question(question: str, found: Sequence[Entity]) -> list[tuple[Entity, tuple[int, int]]]:
+    """The entities of the text that the question names, in whatever case, the longest of those at one place."""
+    places: dict[tuple[int, int], Entity] = {}
+    for entity in found:
+        for match in re.finditer(rf"(?<!\w){re.escape(entity.text)}(?!\w)", question, re.IGNORECASE):
+            places.setdefault(match.span(), entity)
+    return [
+        (entity, (low, high))
+        for (low, high), entity in places.items()
+        if not any(other != (low, high) and other[0] <= low and high <= other[1] for other in places)
+    ]
+
+
+def _apart_from_the_answer(example: Example, found: Sequence[Entity]) -> list[Entity]:
+    """The entities that stand only in sentences that hold no answer, each text once."""
+    spans = [(answer.start, answer.start + len(answer.text)) for answer in example.answers]
+    near = [
+        example.context[low:high].lower()
+        for low, high in sentences(example.context)
+        if any(start < high and low < end for start, end in spans)
+    ]
+    once = {entity.text.lower(): entity for entity in found}
+    return [entity for text, entity in once.items() if not any(text in sentence for sentence in near)]
+
+
+def _in_answers(text: str, example: Example) -> bool:
+    squeezed = squeeze(text)
+    return any(squeezed in squeeze(answer.text) or squeeze(answer.text) in squeezed for answer in example.answers)
+
+
+def _is_new(text: str, example: Example) -> bool:
+    """It is neither in the question already, nor in an answer, nor what the article is about."""
+    squeezed = squeeze(text)
+    if squeezed in squeeze(example.question) or _in_answers(text, example):
+        return False
+    return not set(stems(text)) & set(stems(example.article.replace("_", " ")))
+
+
+def _part_of_the_title(text: str, example: Example) -> bool:
+    """A word of a title that the question names as a whole, as in "To Kill a Mockingbird"."""
+    title = squeeze(example.article)
+    return squeeze(text) in title and squeeze(text) != title and title in squeeze(example.question)
+
+
+def _kindred(old: Entity, new: Entity) -> bool:
+    """Of the same kind, as far as the rules can tell: what is only known to be a name may be a person or a place."""
+    unclear = ("name", "person", "place")
+    return old.kind == new.kind or (old.kind in unclear and new.kind in unclear and "name" in (old.kind, new.kind))
+
+
+def _same_thing(one: str, other: str) -> bool:
+    """Names with words that begin alike, or of which one is the initials of the other."""
+    initials = ["".join(word[0] for word in text.lower().split()) for text in (one, other)]
+    plain = [squeeze(text) for text in (one, other)]
+    beginnings = [{stem[:4] for stem in stems(text)} for text in (one, other)]
+    return bool(beginnings[0] & beginnings[1]) or initials[0] == plain[1] or initials[1] == plain[0]
+
+
+def _speaks_of_it(example: Example, old: Entity, new: Entity) -> bool:
+    """Do sentences with the new name hold much of what the question asks? Then they may answer it."""
+    asked = set(stems(example.question)) - set(stems(old.text))
+    if not asked:
+        return True
+    lowered = example.context.lower()
+    places = [match.start() for match in re.finditer(re.escape(new.text.lower()), lowered)]
+    said: set[str] = set()
+    for low, high in sentences(example.context):
+        if any(low <= place < high for place in places):
+            said |= set(stems(example.context[low:high]))
+    return len(asked & said) > 0.34 * len(asked)
+
+
+def _other_number(entity: Entity, draw: random.Random) -> str | None:
+    text, lower = entity.text, entity.text.lower()
+    for words in (ORDINALS, NUMBERS):
+        if lower in words:
+            other = draw.choice([word for word in words if word != lower])
+            return other.capitalize() if text[0].isupper() else other
+    digits = re.match(r"[\d,. ]*\d", text)
+    if digits is None:
+        return None
+    figure, rest = digits.group(), text[digits.end() :]
+    value = float(re.sub(r"[, ]", "", figure))
+    if entity.kind == "year":
+        return str(int(value) + (draw.choice((-1, 1)) if value < 1995 else -1) * draw.randint(2, 30))
+    if entity.kind == "decade":
+        return f"{int(value) + draw.choice((-30, -20, -10, 10, 20))}s"
+    if entity.kind == "ordinal":
+        return _ordinal(max(1, int(value) + draw.choice((-3, -2, -1, 1, 2, 3, 4))))
+    if "." in figure:
+        return f"{value * draw.uniform(1.2, 3):.{len(figure.rpartition('.')[2])}f}{rest}"
+    new = int(value) + draw.randint(1, 9) if value < 20 else round(value * draw.uniform(1.2, 3))
+    return (f"{new:,}".replace(",", " , " if " , " in figure else ",") if "," in figure else str(new)) + rest
+
+
+def _forms(number: str) -> frozenset[str]:
+    """A number as texts may write it.
+
+    >>> sorted(_forms("third")), sorted(_forms("1944"))
+    (['3', '3rd', 'third', 'three'], ['1944'])
+    """
+    lower = number.lower()
+    for value, (ordinal, cardinal) in enumerate(zip_longest(ORDINALS, ("one", *NUMBERS), fillvalue=""), 1):
+        forms = {ordinal, cardinal, str(value), _ordinal(value)}
+        if lower in forms:
+            return frozenset(forms - {""})
+    return frozenset({lower})
+
+
+def _ordinal(number: int) -> str:
+    """
+    >>> _ordinal(3), _ordinal(12), _ordinal(21)
+    ('3rd', '12th', '21st')
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,91 @@
+"""What is wrong in a file, and what a file holds: for all readers of data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a file; as text it is one line that says where, what and how to mend it."""
+
+    file: str
+    where: str
+    what: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.where, self.what, self.fix) if part)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a file holds; `unanswerable` and `answers` leave out what is beyond repair.
+
+    The contexts of JSON are its paragraphs, those of a table its different contexts.
+    """
+
+    articles: int = 0
+    contexts: int = 0
+    questions: int = 0
+    unanswerable: int = 0
+    answers: int = 0
+    duplicate_ids: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of `check`."""
+
+    file: str
+    counts: Counts
+    problems: list[Problem]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class Fault(Exception):  # noqa: N818  (it never leaves the readers)
+    """What is wrong with a value, and the fix."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
+def text_fault(value: object, name: str) -> str | None:
+    """Why a value is no text to work with, or None."""
+    if value is MISSING:
+        return f"{name} is missing"
+    if not isinstance(value, str):
+        return f"{name} is {described(value)}, not a text"
+    if not value.strip():
+        return f"{name} is empty"
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return f"{name} holds half a character (a lone surrogate) at {error.start}"
+    return None
+
+
+def described(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int | float | str):
+        return repr(short(value) if isinstance(value, str) else value)
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def id_note(own_id: object) -> str:
+    return f" (id {short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
+
+
+def short(text: str, limit: int = 40) -> str:
+    """A text on one line of bounded length."""
+    line = " ".join(text[: 4 * limit].split()) or text[:limit]
+    return line if len(line) <= limit else line[: limit - 1] + "…"
