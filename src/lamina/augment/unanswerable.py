@@ -44,7 +44,7 @@ from lamina.errors import LaminaWarning
 
 class UnanswerableOptions(BaseModel):
     """Questions that no text answers are made until they are `share` of all. Of questions with several contexts, each
-    counts once: it is unanswerable if no context holds an answer. A made one is put to the other contexts of its source, too."""
+    counts once: it is unanswerable if no context holds an answer. A made one is put to the other contexts of its source."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
