@@ -74,7 +74,7 @@ def scores(examples: Sequence[Example], way: Answerer, seed: int) -> dict[str, d
 
 def judged(examples: Sequence[Example], said: dict[str, str], per: str) -> dict[str, dict[str, float]]:
     official = score_squad2(references(examples), said)
-    kept = {name: official[name] for name in ("exact", "f1", "HasAns_f1", "NoAns_f1") if name in official}
+    kept: dict[str, float] = {name: official[name] for name in ("exact", "f1", "HasAns_f1", "NoAns_f1") if name in official}
     return {f"by {per}": kept, f"by {per}, KorQuAD": korquad([example for example in examples if example.answers], said)}
 
 
