@@ -6,7 +6,7 @@ of their own meanwhile. Not timed are loading, planning and judging; "start" is 
 
 plain             the texts as they are
 eda               words swapped, deleted and repeated, anew for each epoch
-unanswerable      every other unanswerable question made from an answerable one, anew for each epoch
+unanswerable      unanswerable questions made from answerable ones until they are half of all, anew for each epoch
 
     python benchmarks/augmenting.py
 """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lamina.answers.decode import AnswerOptions
-from lamina.comparing import compare, lines
+from lamina.comparing import Per, Together, compare, lines
 from lamina.data import contexts
 from lamina.data.bm25 import with_neighbours
 from lamina.data.squad import read, to_squad
@@ -20,7 +20,7 @@ from lamina.ensembling import ensemble
 from lamina.errors import LaminaError
 from lamina.evaluation import references
 from lamina.files import read_json, write_json
-from lamina.scoring.significance import tell_apart
+from lamina.scoring.significance import Difference, tell_apart
 from lamina.scoring.squad import question_scores
 from tests import tiny
 from tests.command import lamina
@@ -61,8 +61,9 @@ def test_the_difference_is_told_by_questions_on_one_context_together(dev: Path, 
     together = tell_apart(a, b, np.repeat(np.arange(6), 5))
     alone = tell_apart(a, b)
     assert together.p != alone.p
-    for clusters, wanted in (("context", together), ("article", together), ("question", alone)):
-        found = compare(runs[0].path, runs[1].path, clusters=clusters)["overall"]  # type: ignore[arg-type]
+    told: dict[Together, Difference] = {"context": together, "article": together, "question": alone}
+    for clusters, wanted in told.items():
+        found = compare(runs[0].path, runs[1].path, clusters=clusters)["overall"]
         assert (found["p"], found["verdict"], found["needed"]) == (wanted.p, wanted.verdict, wanted.needed)
         assert (found["low"], found["high"]) == pytest.approx((100 * wanted.low, 100 * wanted.high))
         assert found["clusters"] == wanted.clusters
@@ -125,8 +126,9 @@ def several(tmp_path: Path) -> Path:
 def test_questions_with_several_contexts(several: Path, tmp_path: Path, at: Any, across: Any) -> None:
     how = AnswerOptions(across=across)
     runs = [make_run(tmp_path / f"run{seed}", several, seed, threshold=1.25 - seed, answer=how) for seed in range(2)]
-    for per, total in (("context", 90), ("question", 30)):
-        result = compare(runs[0].path, runs[1].path, at=at, per=per)  # type: ignore[arg-type]
+    totals: dict[Per, int] = {"context": 90, "question": 30}
+    for per, total in totals.items():
+        result = compare(runs[0].path, runs[1].path, at=at, per=per)
         assert (result["per"], result["overall"]["questions"], result["overall"]["clusters"]) == (per, total, 6)
         for side, run in zip("ab", runs, strict=True):
             scores = read_json(run.scores)
