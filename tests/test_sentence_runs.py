@@ -22,6 +22,7 @@ from lamina.errors import LaminaError
 from lamina.reader import Reader
 from lamina.recipe import Recipe, parse_recipe
 from lamina.run import Run
+from lamina.scoring.sentence import pearson
 from tests.command import lamina as command
 from tests.resuming import stopped_and_resumed
 from tests.tiny import Heard
@@ -85,6 +86,11 @@ def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
         predictions = json.loads(run.task(task).predictions.read_text())
         dev = {sentence.id for sentence in make_sentences(task, "dev", count=30)}  # type: ignore[arg-type]
         assert set(predictions) == dev
+    pairs = make_sentences("similarity", "dev", count=30)
+    said = json.loads(run.task("similarity").predictions.read_text())
+    gold = [float(pair.label or "") for pair in pairs]
+    assert scores["similarity"]["pearson"] == pytest.approx(pearson([said[pair.id] for pair in pairs], gold), abs=1e-6)
+    assert scores["similarity"]["pearson_of_cosine"] == pytest.approx(scores["similarity"]["pearson"], abs=0.1)
     written = json.loads(run.recipe.read_text())["tasks"]
     assert written["sentiment"]["data"]["classes"] == ["0", "1", "2", "3", "4"], "found in the data and kept"
     assert written["similarity"]["data"]["scores"] == [0, 5]

@@ -30,8 +30,10 @@ from lamina.saved import save_outputs
 from lamina.scoring.answerability import Doubles, answerability, score_answerability
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
 from lamina.scoring.korquad import score_composed, score_korquad
-from lamina.scoring.sentence import TaskScore, accuracy, binned, cut, distribution, macro_f1, overall, pearson, spearman
+from lamina.scoring.sentence import TaskScore, accuracy, distribution, macro_f1, mapped, overall, pearson, spearman
 from lamina.training.loop import Evaluation
+
+MAPS: tuple[Literal["bins", "cut"], ...] = ("bins", "cut")
 
 
 class Judge(Protocol):
@@ -279,7 +281,7 @@ class SentenceJudge:
 
     def _said(self, outputs: dict[str, Floats], settled: Mapping[str, Any]) -> list[str] | list[float]:
         if self._labels.are_scores:
-            return [self._labels.score(float(np.clip(share, 0, 1))) for share in said_scores(outputs, self._map)]
+            return [self._labels.score(float(share)) for share in said_scores(outputs, self._map)]
         chosen = said_classes(outputs, settled.get("threshold", 0.0))
         return [self._labels.classes[number] for number in chosen.tolist()]
 
@@ -309,10 +311,13 @@ def labels_of(part: Part[Sentence]) -> Doubles:
 
 
 def correlations(outputs: dict[str, Floats], said: Doubles, gold: Doubles) -> dict[str, Any]:
-    """Pearson and Spearman; of cosines also what the paper's static maps would make of them."""
-    maps = {"bins": binned, "cut": cut} if "cosine" in outputs else {}
-    of_maps = {name: pearson(turn(outputs["cosine"]), gold) for name, turn in maps.items()}
-    return {"pearson": pearson(said, gold), "spearman": spearman(said, gold)} | ({"pearson_of_maps": of_maps} if maps else {})
+    """Pearson and Spearman of what is said; of cosines also that of the bare ones, which may lie below every score, and what
+    the paper's static maps would make of them."""
+    found: dict[str, Any] = {"pearson": pearson(said, gold), "spearman": spearman(said, gold)}
+    if "cosine" in outputs:
+        found["pearson_of_cosine"] = pearson(outputs["cosine"].astype(np.float64), gold)
+        found["pearson_of_maps"] = {turn: pearson(mapped(outputs["cosine"], turn), gold) for turn in MAPS}
+    return found
 
 
 def softmax(logits: Floats) -> Floats:

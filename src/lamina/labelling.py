@@ -36,11 +36,17 @@ def said_classes(said: Said, threshold: float = 0.0) -> Longs:
 
 
 def said_scores(said: Said, how: Scored = "none") -> Doubles:
-    """[I] scores as shares of the way from the lowest to the highest; of a pair, its cosine, mapped as `how` says, or the
-    probability that its logit stands for."""
+    """[I] scores as shares of the way from the lowest to the highest, never outside; of a pair, its cosine, mapped as `how`
+    says, or the probability that its logit stands for.
+
+    >>> said_scores({"cosine": np.array([-0.25, 0.5], np.float32)}).tolist()
+    [0.0, 0.5]
+    """
     if "cosine" not in said:
-        return np.asarray(said["scores"], np.float64)
-    return class_chances(said)[:, 1] if how == "sigmoid" else mapped(said["cosine"], how)
+        shares = said["scores"].astype(np.float64)
+    else:
+        shares = class_chances(said)[:, 1] if how == "sigmoid" else mapped(said["cosine"], how)
+    return np.clip(shares, 0.0, 1.0)
 
 
 def best_threshold(logits: Floats, gold: Doubles) -> float:

@@ -107,7 +107,7 @@ class SentenceReader(TrainedReader):
             scores: list[float] = []
         elif labels.are_scores:
             how = how_scored(options)
-            scores = [labels.score(float(np.clip(share, 0, 1))) for share in said_scores(said, how)]
+            scores = [labels.score(float(share)) for share in said_scores(said, how)]
         else:
             chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
             scores = [float(row[-1]) for row in chances]
