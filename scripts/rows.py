@@ -4,7 +4,8 @@
 
 The folder's rows.toml names the rows: `base` settings, then those of each row, where "@name" stands for a list of
 [settings]. Every row is a `lamina train` of its own in runs/FOLDER/ROW; rows that have finished are not trained again. The
-result is FOLDER/rows.json, and a table on standard output.
+result is FOLDER/rows.json, and a table on standard output. What rows.json says of rows whose folders are gone is kept; with
+`--missing`, these are not trained again either.
 
 With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/002/ours.toml". With
 `seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
@@ -37,25 +38,27 @@ def main() -> None:
     options.add_argument("folder", type=Path, help="with a rows.toml")
     options.add_argument("--workers", type=int, default=1, help="trainings at once; give each its share of train.threads")
     options.add_argument("--only", nargs="*", help="these rows")
+    options.add_argument("--missing", action="store_true", help="the rows (and seeds) that rows.json does not have")
     given = options.parse_args()
     table = tomllib.loads((given.folder / "rows.toml").read_text(encoding="utf-8"))
     runs = Path("runs") / given.folder.name
     outs = {(name, seed): runs / folder(name, seed) for seed in table.get("seeds", [None]) for name in table["rows"]}
+    known = recorded(given.folder, table)
     with ThreadPoolExecutor(given.workers) as workers:
         trainings = [
             workers.submit(train, out, table.get("recipe"), settings_of(table, name, seed))
             for (name, seed), out in outs.items()
-            if given.only is None or name in given.only
+            if (given.only is None or name in given.only) and not (given.missing and key(seed) in known.get(name, {}))
         ]
         for training in as_completed(trainings):
             training.result()
-            write(given.folder, gather(table, outs))
-    found = gather(table, outs)
+            write(given.folder, gather(table, outs, known))
+    found = gather(table, outs, known)
     if "against" in table:
         compare_all(found, table["against"], {name: outs[name, None] for name in table["rows"]})
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
-        if all(member in found for member in members):
+        if all((runs / slug(member)).is_dir() for member in members):
             if not out.exists():
                 command = [
                     sys.executable,
@@ -68,6 +71,8 @@ def main() -> None:
                 ]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             found[name] = {"members": members, "scores": scores(out)}
+        elif name in known:
+            found[name] = known[name]
     write(given.folder, found)
     print("\n".join(seed_lines(found) if "seeds" in table else lines(found)))
 
@@ -81,15 +86,30 @@ def settings_of(table: dict[str, Any], name: str, seed: int | None) -> list[str]
     return chosen if seed is None else [*chosen, f"train.seed={seed}"]
 
 
-def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path]) -> dict[str, Any]:
+def key(seed: int | None) -> str:
+    """Where a row has the scores of a seed."""
+    return "scores" if seed is None else f"seed {seed}"
+
+
+def recorded(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """What rows.json says of rows and ensembles that the table still has, with the same settings or members."""
+    path = folder / "rows.json"
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    asked = table["rows"] | table.get("ensembles", {})
+    return {name: one for name, one in rows.items() if name in asked and asked[name] == one.get("settings", one.get("members"))}
+
+
+def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], known: dict[str, Any]) -> dict[str, Any]:
     """What the finished trainings were worth, in the order of the table."""
     found: dict[str, Any] = {}
     for name, settings in table["rows"].items():
+        if name in known:
+            found[name] = dict(known[name])
         for seed in table.get("seeds", [None]):
             out = outs[name, seed]
             if (out / "scores.json").is_file():
                 found.setdefault(name, {"settings": settings})
-                found[name] |= row(out) if seed is None else {f"seed {seed}": row(out)}
+                found[name] |= row(out) if seed is None else {key(seed): row(out)}
                 if "reach" in table:
                     found[name][f"minutes to F1 {table['reach']}"] = minutes_to(out, table["reach"])
     return found
@@ -99,7 +119,7 @@ def compare_all(found: dict[str, Any], bases: list[str], outs: dict[str, Path]) 
     """Writes into each row how it differs from its base, by context and, where there are several, by question."""
     for name, one in found.items():
         base = next((base for base in bases if name.startswith(base)), bases[-1])
-        if name != base and base in found:
+        if name != base and all((outs[one] / "predictions.json").is_file() for one in (name, base)):
             kinds = ("context", "question") if "questions" in one["scores"] else ("context",)
             one["against"] = {"row": base} | {kind: difference(outs[base], outs[name], kind) for kind in kinds}
 
@@ -226,7 +246,7 @@ def of_seeds(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def main_score(scores: dict[str, Any]) -> float:
-    return float(next(scores[name] for name in ("pearson", "accuracy", "mean") if name in scores))
+    return float(next(scores[name] for name in ("pearson_of_cosine", "pearson", "accuracy", "mean") if name in scores))
 
 
 def spread(values: list[float]) -> str:

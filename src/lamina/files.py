@@ -97,6 +97,12 @@ def make_folder(path: Path) -> None:
         raise LaminaError(f"{path}: the folder cannot be made: {error.strerror or error}") from error
 
 
+def remove_drafts(folder: Path) -> None:
+    """Those of a process that was killed while it wrote."""
+    for draft in folder.glob(".*.tmp"):
+        draft.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: object) -> None:
     write_atomically(path, (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode())
 

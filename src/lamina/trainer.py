@@ -21,9 +21,10 @@ from lamina.assemble import build_losses, build_model, build_on_meta, make_optim
 from lamina.curves import Curves, draw_curves
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import make_folder, read_json, replacing, write_json
+from lamina.files import make_folder, read_json, remove_drafts, replacing, write_json
 from lamina.inspection import count_parameters
 from lamina.judging import Judges
+from lamina.locks import alone, foreign
 from lamina.material import Material, prepare, resolved
 from lamina.model import Model
 from lamina.objectives import Remembers
@@ -61,11 +62,12 @@ def train(
         return run
     build_on_meta(recipe)
     device = choose_device(recipe.train.device)
-    material = prepare(recipe, progress, dev=dev)
-    make_folder(run.path)
-    write_json(run.recipe, recipe.model_dump(mode="json"))
-    model, state, material = _fit(run, recipe, material, device, progress, watch)
-    _finish(run, recipe, material, model, state, progress)
+    with alone(run.path):
+        remove_drafts(run.path)
+        material = prepare(recipe, progress, dev=dev)
+        write_json(run.recipe, recipe.model_dump(mode="json"))
+        model, state, material = _fit(run, recipe, material, device, progress, watch)
+        _finish(run, recipe, material, model, state, progress)
     return run
 
 
@@ -180,7 +182,7 @@ def write_run(run: Run, recipe: Recipe, material: Material, model: Model, info: 
 def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
     """Nothing is overwritten, and a run goes on only with the recipe that it began with."""
     if not run.recipe.exists():
-        if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+        if foreign(run.path):
             raise LaminaError(f"{run.path}: is there already and not a run of Lamina's: use another --out")
         return
     if not resume:
@@ -190,8 +192,6 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
     if old != written:
         different = first_difference(old, written)
         raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
-    for draft in run.path.glob(".*.tmp"):  # of a process that was killed while it wrote
-        draft.unlink(missing_ok=True)
 
 
 def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None:

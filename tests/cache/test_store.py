@@ -8,7 +8,6 @@ import multiprocessing
 import resource
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +22,13 @@ from hypothesis import strategies as st
 from lamina.cache import store as module
 from lamina.cache.extract import extractor, fingerprint
 from lamina.cache.housekeeping import clear_store, list_stores, verify_store
-from lamina.cache.locks import BusyError, Lock
 from lamina.cache.options import Dtype
 from lamina.cache.part import stored_batch
 from lamina.cache.store import Contents, Store, StoreError, open_store
 from lamina.encoder.blocks import Encoder
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
+from lamina.locks import Lock
 from lamina.progress import Progress
 from tests.tiny import Heard, corpus, windows
 
@@ -303,17 +302,3 @@ def test_a_disk_that_fills_up_gets_its_room_back(tmp_path: Path, monkeypatch: py
     with pytest.raises(StoreError, match="no room"):
         opened(tmp_path, contents())
     assert shard_paths(tmp_path) == []
-
-
-def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
-    """Who waited while a store was cleared must not write beside one who came later."""
-    first = Lock(tmp_path / "lock")
-    waited = threading.Thread(target=lambda: held.append(Lock(tmp_path / "lock")))
-    held: list[Lock] = []
-    waited.start()
-    (tmp_path / "lock").unlink()
-    first.close()
-    waited.join(10)
-    with pytest.raises(BusyError):
-        Lock(tmp_path / "lock", wait=False)
-    held[0].close()

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from lamina.cache.locks import Lock
 from lamina.data.squad import to_squad
 from lamina.files import read_json
+from lamina.locks import Lock
 from lamina.run import Run
 from tests import tiny
 from tests.command import Result, lamina
@@ -197,7 +197,7 @@ def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path)
     assert tune(folder, "grid", "--resume", space="other.toml").err == changed.format("space")
     assert tune(folder, "grid", "--resume", "--set", "train.epochs=1").err == changed.format("recipe")
     lock = Lock(grid / ".lock")
-    busy = "another process is at work on this search: wait for its end, or use another --out\n"
+    busy = "another process is at work here: wait for its end, or use another --out\n"
     assert tune(folder, "grid", "--resume").err == where + busy
     lock.close()
     assert tune(folder, "grid", "--resume").code == 0, "nothing is left to do"

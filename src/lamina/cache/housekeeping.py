@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lamina.cache.locks import BusyError, Lock
 from lamina.cache.store import Contents, Shard, damage, shard_file, stores_folder
 from lamina.errors import LaminaError
 from lamina.files import read_json
+from lamina.locks import BusyError, Lock
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lamina.cache.locks import BusyError, Lock
 from lamina.cache.options import Dtype
 from lamina.errors import LaminaError
-from lamina.files import make_folder, read_json, replacing, write_json
+from lamina.files import make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.locks import BusyError, Lock
 from lamina.paths import cache_folder
 from lamina.progress import Progress, Silent
 from lamina.stack import HiddenStack
@@ -161,8 +161,7 @@ def stores_folder() -> Path:
 
 
 def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extract: Extract, progress: Progress) -> None:
-    for draft in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
-        draft.unlink(missing_ok=True)
+    remove_drafts(folder)
     missing = {number: shard for number, shard in enumerate(shards) if shard.crc32 is None}
     needed, free = sum(shard.bytes for shard in missing.values()), shutil.disk_usage(folder).free
     if needed > 0.95 * free:

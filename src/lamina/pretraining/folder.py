@@ -11,6 +11,7 @@ from lamina.encoder.families import checkpoint_name, unparse
 from lamina.errors import LaminaError
 from lamina.export import tokenizer_config
 from lamina.files import read_json, replacing, write_atomically, write_json
+from lamina.locks import foreign
 from lamina.pretraining.model import PretrainedModel, head_weights
 
 FORMAT = 1
@@ -46,7 +47,7 @@ class Pretraining:
         return self.exists and read_json(self.info).get("finished") is True
 
     def check_new(self) -> None:
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if foreign(self.path):
             raise LaminaError(f"{self.path}: is there already and not a pretraining: use another --out")
 
 

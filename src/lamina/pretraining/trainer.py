@@ -21,7 +21,8 @@ from lamina.data.tokenizer import Longs, Tokenizer
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import make_folder, read_json, write_atomically, write_json
+from lamina.files import read_json, remove_drafts, write_atomically, write_json
+from lamina.locks import alone
 from lamina.pretraining.curve import draw_curve
 from lamina.pretraining.folder import FORMAT, Pretraining, write_checkpoint
 from lamina.pretraining.masking import EVALUATION, Batch, MaskOptions, Replacements, make_batch
@@ -53,18 +54,19 @@ def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progres
         progress.say(f"{out}: this pretraining has finished already")
         return folder
     device = choose_device(recipe.train.device)
-    corpus = read_corpus(recipe, progress)
-    make_folder(folder.path)
-    if not folder.exists:
-        write_json(folder.info, {"format": FORMAT, "recipe": recipe.model_dump(mode="json"), "finished": False})
-    material = prepare(recipe, corpus, folder, progress)
-    state = _run(folder, recipe, material, device, progress)
-    write_checkpoint(folder, material.model, material.tokenizer)
-    costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
-    if complaint := draw_curve(folder.metrics, folder.curve):
-        progress.say(complaint)
-    write_json(folder.info, read_json(folder.info) | {"scores": last_scores(folder), "costs": costs, "finished": True})
-    folder.checkpoint.unlink(missing_ok=True)
+    with alone(folder.path):
+        remove_drafts(folder.path)
+        corpus = read_corpus(recipe, progress)
+        if not folder.exists:
+            write_json(folder.info, {"format": FORMAT, "recipe": recipe.model_dump(mode="json"), "finished": False})
+        material = prepare(recipe, corpus, folder, progress)
+        state = _run(folder, recipe, material, device, progress)
+        write_checkpoint(folder, material.model, material.tokenizer)
+        costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
+        if complaint := draw_curve(folder.metrics, folder.curve):
+            progress.say(complaint)
+        write_json(folder.info, read_json(folder.info) | {"scores": last_scores(folder), "costs": costs, "finished": True})
+        folder.checkpoint.unlink(missing_ok=True)
     return folder
 
 
@@ -360,8 +362,6 @@ def _check_folder(folder: Pretraining, recipe: PretrainRecipe, *, resume: bool) 
     if old != written:
         different = first_difference(old, written)
         raise LaminaError(f"{folder.path}: the recipe has changed since it began ({different}): use another --out")
-    for draft in folder.path.glob(".*.tmp"):  # of a process that was killed while it wrote
-        draft.unlink(missing_ok=True)
 
 
 def _check_unchanged(folder: Pretraining, new: dict[str, Any]) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from lamina import plots
 from lamina.assemble import build_on_meta
-from lamina.cache.locks import BusyError, Lock
 from lamina.errors import LaminaError
-from lamina.files import make_folder, read_json, write_json
+from lamina.files import read_json, write_json
+from lamina.locks import alone, foreign
 from lamina.material import resolved
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, parse_recipe, read_values
@@ -65,8 +65,9 @@ def search(
         return parse_recipe(values, [*settings, *as_settings(chosen)], name=name)
 
     _check(base, space, make)
-    lock = _open(out, base, space, resume=resume)
-    try:
+    _check_folder(out, resume=resume)
+    with alone(out):
+        _begin(out, base, space)
         study = Study(out / "study.db", space)
         try:
             _run(study, space, out, make, progress)
@@ -75,8 +76,6 @@ def search(
             study.close()
         write_json(out / "trials.json", [asdict(trial) for trial in trials])
         return Search(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
-    finally:
-        lock.close()
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
@@ -116,18 +115,18 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
             built.add(shape)
 
 
-def _open(out: Path, base: Recipe, space: Space, *, resume: bool) -> Lock:
-    """The folder is nobody else's, and a search goes on only with what it began with; there may be more trials, or workers."""
-    file = out / "search.json"
-    if out.exists() and not file.exists() and (not out.is_dir() or any(out.glob("[!.]*"))):
+def _check_folder(out: Path, *, resume: bool) -> None:
+    """Nothing is overwritten."""
+    begun = (out / "search.json").exists()
+    if not begun and foreign(out):
         raise LaminaError(f"{out}: is there already and not a search of Lamina's: use another --out")
-    if file.exists() and not resume:
+    if begun and not resume:
         raise LaminaError(f"{out}: there is a search here already: use --resume to go on with it, or another --out")
-    make_folder(out)
-    try:
-        lock = Lock(out / ".lock", wait=False)
-    except BusyError:
-        raise LaminaError(f"{out}: another process is at work on this search: wait for its end, or use another --out") from None
+
+
+def _begin(out: Path, base: Recipe, space: Space) -> None:
+    """A search goes on only with what it began with; there may be more trials, or workers."""
+    file = out / "search.json"
     searched = {
         "recipe": base.model_dump(mode="json"),
         "space": space.model_dump(mode="json", exclude={"search": {"trials", "workers"}}),
@@ -139,7 +138,6 @@ def _open(out: Path, base: Recipe, space: Space, *, resume: bool) -> Lock:
                 raise LaminaError(f"{out}: the {part} has changed since this search began: use another --out")
     else:
         write_json(file, searched)
-    return lock
 
 
 def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) -> None:

@@ -11,9 +11,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from lamina.cache.locks import Lock
 from lamina.errors import LaminaError
 from lamina.files import read_json
+from lamina.locks import Lock
 from lamina.recipe import parse_recipe
 from lamina.run import Run
 from lamina.trainer import train

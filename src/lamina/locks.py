@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from lamina.errors import LaminaError
+from lamina.files import make_folder
+
+NAME = ".lock"
 
 
 class BusyError(Exception):
@@ -32,6 +39,31 @@ class Lock:
                 os.close(file)
                 raise
         self.close = weakref.finalize(self, os.close, file)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else writes into the folder meanwhile. It is made if it is not there, and goes if nothing came into it."""
+    make_folder(folder)
+    try:
+        lock = Lock(folder / NAME, wait=False)
+    except BusyError:
+        raise LaminaError(f"{folder}: another process is at work here: wait for its end, or use another --out") from None
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / NAME).unlink()
+            folder.rmdir()
+        lock.close()
+
+
+def foreign(folder: Path) -> bool:
+    """Whether something is there that is no folder, or holds more than the lock of a process that was killed at once."""
+    return folder.exists() and (not folder.is_dir() or any(file.name != NAME for file in folder.iterdir()))
 
 
 def _same_file(file: int, path: Path) -> bool:

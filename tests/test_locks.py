@@ -1,0 +1,71 @@
+"""Locks between real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from lamina import trainer
+from lamina.errors import LaminaError
+from lamina.locks import NAME, BusyError, Lock, alone
+from lamina.recipe import parse_recipe
+from tests import tiny
+
+HOLD = """
+import sys
+from pathlib import Path
+from lamina.locks import alone
+with alone(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
+    """Who waited while a store was cleared must not write beside one who came later."""
+    first = Lock(tmp_path / "lock")
+    waited = threading.Thread(target=lambda: held.append(Lock(tmp_path / "lock")))
+    held: list[Lock] = []
+    waited.start()
+    (tmp_path / "lock").unlink()
+    first.close()
+    waited.join(10)
+    with pytest.raises(BusyError):
+        Lock(tmp_path / "lock", wait=False)
+    held[0].close()
+
+
+def test_two_trainings_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    recipe = parse_recipe({"data": {"train": "fables/train", "questions": 20}, "encoder": tiny.TINY.model_dump()})
+    with subprocess.Popen([sys.executable, "-c", HOLD, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        with pytest.raises(LaminaError, match="run: another process is at work here: wait for its end, or use another --out"):
+            trainer.train(recipe, out)
+        other.kill()
+    assert (out / NAME).exists(), "it was killed"
+    run = trainer.train(recipe, out)
+    assert run.finished and not (out / NAME).exists()
+
+
+def test_a_folder_into_which_nothing_came_goes(tmp_path: Path) -> None:
+    def fail() -> None:
+        with alone(tmp_path / "empty"):
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert not (tmp_path / "empty").exists()
+    with alone(tmp_path / "used"):
+        (tmp_path / "used" / "file").touch()
+    assert [path.name for path in (tmp_path / "used").iterdir()] == ["file"]
+
+
+def test_where_there_are_no_locks_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with alone(tmp_path / "folder"):
+        assert list((tmp_path / "folder").iterdir()) == []

@@ -1,0 +1,51 @@
+"""scripts/rows.py in a real process: rows are trained once, and what was written down outlives its run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "rows.py"
+TABLE = """
+base = ["data.train=fables/train", "data.dev=fables/dev", "data.questions=20", "data.dev_questions=10", "data.holdout=0.2",
+  "encoder.model=tiny", "encoder.pretrained=false", "train.epochs=1", "train.threads=1"]
+[rows]
+"one" = []
+"other" = ["train.lr=2e-4"]
+"""
+
+
+@pytest.mark.slow
+def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "table"
+    folder.mkdir(parents=True)
+    (folder / "rows.toml").write_text(TABLE)
+    printed = rows(folder, "--only", "one")
+    assert "| one |" in printed and "| other |" not in printed
+    first = json.loads((folder / "rows.json").read_text())
+
+    shutil.rmtree(tmp_path / "runs")
+    assert "| other |" in rows(folder, "--missing")
+    both = json.loads((folder / "rows.json").read_text())
+    assert both["one"] == first["one"], "kept as it was written"
+    assert [path.name for path in (tmp_path / "runs" / "table").iterdir() if path.is_dir()] == ["other"]
+
+    changed = TABLE.replace('"one" = []', '"one" = ["train.seed=1"]')
+    (folder / "rows.toml").write_text(changed)
+    rows(folder, "--missing")
+    again = json.loads((folder / "rows.json").read_text())
+    assert again["one"]["settings"] == ["train.seed=1"], "a row with other settings is another row"
+    assert again["other"] == both["other"]
+
+
+def rows(folder: Path, *options: str) -> str:
+    command = [sys.executable, str(SCRIPT), str(folder), *options]
+    done = subprocess.run(command, cwd=folder.parents[1], env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
