@@ -43,19 +43,19 @@ def main() -> None:
     table = tomllib.loads((given.folder / "rows.toml").read_text(encoding="utf-8"))
     runs = Path("runs") / given.folder.name
     outs = {(name, seed): runs / folder(name, seed) for seed in table.get("seeds", [None]) for name in table["rows"]}
-    known = recorded(given.folder, table)
+    found = recorded(given.folder, table)
     with ThreadPoolExecutor(given.workers) as workers:
-        trainings = [
-            workers.submit(train, out, table.get("recipe"), settings_of(table, name, seed))
+        trainings = {
+            workers.submit(train, out, table.get("recipe"), settings_of(table, name, seed)): name
             for (name, seed), out in outs.items()
-            if (given.only is None or name in given.only) and not (given.missing and key(seed) in known.get(name, {}))
-        ]
+            if (given.only is None or name in given.only) and not (given.missing and key(seed) in found.get(name, {}))
+        }
         for training in as_completed(trainings):
             training.result()
-            write(given.folder, gather(table, outs, known))
-    found = gather(table, outs, known)
-    if "against" in table:
-        compare_all(found, table["against"], {name: outs[name, None] for name in table["rows"]})
+            found = gather(table, outs, found)
+            if "against" in table:
+                compare(found, table["against"], {name: outs[name, None] for name in table["rows"]}, trainings[training])
+            write(given.folder, found)
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
         if all((runs / slug(member)).is_dir() for member in members):
@@ -71,8 +71,6 @@ def main() -> None:
                 ]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             found[name] = {"members": members, "scores": scores(out)}
-        elif name in known:
-            found[name] = known[name]
     write(given.folder, found)
     print("\n".join(seed_lines(found) if "seeds" in table else lines(found)))
 
@@ -100,11 +98,11 @@ def recorded(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], known: dict[str, Any]) -> dict[str, Any]:
-    """What the finished trainings were worth, in the order of the table."""
+    """What the finished trainings were worth, in the order of the table; of others, what is known."""
     found: dict[str, Any] = {}
     for name, settings in table["rows"].items():
         if name in known:
-            found[name] = dict(known[name])
+            found[name] = known[name]
         for seed in table.get("seeds", [None]):
             out = outs[name, seed]
             if (out / "scores.json").is_file():
@@ -112,14 +110,15 @@ def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], know
                 found[name] |= row(out) if seed is None else {key(seed): row(out)}
                 if "reach" in table:
                     found[name][f"minutes to F1 {table['reach']}"] = minutes_to(out, table["reach"])
-    return found
+    return found | {name: known[name] for name in table.get("ensembles", {}) if name in known}
 
 
-def compare_all(found: dict[str, Any], bases: list[str], outs: dict[str, Path]) -> None:
-    """Writes into each row how it differs from its base, by context and, where there are several, by question."""
+def compare(found: dict[str, Any], bases: list[str], outs: dict[str, Path], new: str) -> None:
+    """Writes into the new row, or into all whose base it is, how they differ from their bases: by context and, where there
+    are several, by question."""
     for name, one in found.items():
         base = next((base for base in bases if name.startswith(base)), bases[-1])
-        if name != base and all((outs[one] / "predictions.json").is_file() for one in (name, base)):
+        if name != base and new in (name, base) and all((outs[run] / "scores.json").is_file() for run in (name, base)):
             kinds = ("context", "question") if "questions" in one["scores"] else ("context",)
             one["against"] = {"row": base} | {kind: difference(outs[base], outs[name], kind) for kind in kinds}
 
