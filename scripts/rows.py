@@ -11,8 +11,9 @@ With `recipe`, rows are settings of that recipe; a row may begin with another on
 `seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
 has whole rows of fewer seeds.
 
-With `reach`, a row of questions also says after how many minutes of training the held-out F1 was there. With `against`, names
-of rows, each row is compared with the first of them that its own name begins with, else with the last (`lamina compare`).
+With `reach`, a row of questions also says after how many minutes of training the balanced F1 of the held-out part was there.
+With `against`, names of rows, each row is compared with the first of them that its own name begins with, else with the last
+(`lamina compare`).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> None:
             write(given.folder, found)
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
-        if all((runs / slug(member)).is_dir() for member in members):
+        if all((runs / slug(member) / "scores.json").is_file() for member in members):
             if not out.exists():
                 command = [
                     sys.executable,
@@ -93,20 +94,27 @@ def recorded(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
     """What rows.json says of rows and ensembles that the table still has, with the same settings or members."""
     path = folder / "rows.json"
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    asked = table["rows"] | table.get("ensembles", {})
+    asked = {name: described(table, name) for name in table["rows"]} | table.get("ensembles", {})
     return {name: one for name, one in rows.items() if name in asked and asked[name] == one.get("settings", one.get("members"))}
+
+
+def described(table: dict[str, Any], name: str) -> list[str]:
+    """All that a row was trained with, its seed aside."""
+    settings = settings_of(table, name, None)
+    recipe = table.get("recipe")
+    return settings if recipe is None or any(s.startswith("recipe: ") for s in settings) else [f"recipe: {recipe}", *settings]
 
 
 def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], known: dict[str, Any]) -> dict[str, Any]:
     """What the finished trainings were worth, in the order of the table; of others, what is known."""
     found: dict[str, Any] = {}
-    for name, settings in table["rows"].items():
+    for name in table["rows"]:
         if name in known:
             found[name] = known[name]
         for seed in table.get("seeds", [None]):
             out = outs[name, seed]
             if (out / "scores.json").is_file():
-                found.setdefault(name, {"settings": settings})
+                found.setdefault(name, {"settings": described(table, name)})
                 found[name] |= row(out) if seed is None else {key(seed): row(out)}
                 if "reach" in table:
                     found[name][f"minutes to F1 {table['reach']}"] = minutes_to(out, table["reach"])
@@ -116,7 +124,7 @@ def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], know
 def compare(found: dict[str, Any], bases: list[str], outs: dict[str, Path], new: str) -> None:
     """Writes into the new row, or into all whose base it is, how they differ from their bases: by context and, where there
     are several, by question."""
-    for name, one in found.items():
+    for name, one in ((name, found[name]) for name in outs if name in found):
         base = next((base for base in bases if name.startswith(base)), bases[-1])
         if name != base and new in (name, base) and all((outs[run] / "scores.json").is_file() for run in (name, base)):
             kinds = ("context", "question") if "questions" in one["scores"] else ("context",)
@@ -190,7 +198,7 @@ def at_thresholds(found: dict[str, Any]) -> dict[str, Any]:
 def minutes_to(out: Path, f1: float) -> float | None:
     """Of training, until an evaluation on the held-out part had that F1; None if none had."""
     entries = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    reached = [entry["step"] for entry in entries if entry.get("evaluation", {}).get("f1", 0) >= f1]
+    reached = [entry["step"] for entry in entries if entry.get("evaluation", {}).get("balanced_f1", 0) >= f1]
     seconds = json.loads((out / "run.json").read_text(encoding="utf-8"))["costs"]["train_seconds"]
     return round(seconds / 60 * reached[0] / entries[-1]["step"], 2) if reached else None
 
@@ -230,11 +238,13 @@ def cells_of_questions(one: dict[str, Any]) -> list[str]:
 def seed_lines(rows: dict[str, Any]) -> list[str]:
     """A Markdown table of sentence tasks: means over the seeds, and how far they spread."""
     tasks = next(iter(next(iter(of_seeds(one).values()))["scores"] for one in rows.values()))
-    head = ["row", "seeds", *tasks, "train s"]
+    tasks = [task for task in tasks if task != "overall"]
+    head = ["row", "seeds", *tasks, "mean", "train s"]
     made = [head, ["---"] * len(head)]
     for name, one in rows.items():
         seeds = of_seeds(one).values()
-        cells = [spread([main_score(seed["scores"][task]) for seed in seeds]) for task in tasks]
+        of_tasks = [[main_score(seed["scores"][task]) for seed in seeds] for task in tasks]
+        cells = [spread(values) for values in [*of_tasks, [mean(of_seed) for of_seed in zip(*of_tasks, strict=True)]]]
         seconds = sum(seed["costs"]["train_seconds"] for seed in seeds) / len(seeds)
         made.append([name, str(len(seeds)), *cells, f"{seconds:.0f}"])
     return [f"| {' | '.join(cells)} |" for cells in made]
@@ -245,7 +255,7 @@ def of_seeds(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def main_score(scores: dict[str, Any]) -> float:
-    return float(next(scores[name] for name in ("pearson_of_cosine", "pearson", "accuracy", "mean") if name in scores))
+    return float(next(scores[name] for name in ("pearson_of_cosine", "pearson", "accuracy") if name in scores))
 
 
 def spread(values: list[float]) -> str:

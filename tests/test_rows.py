@@ -13,6 +13,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "rows.py"
 TABLE = """
+reach = 0.0
 base = ["data.train=fables/train", "data.dev=fables/dev", "data.questions=20", "data.dev_questions=10", "data.holdout=0.2",
   "encoder.model=tiny", "encoder.pretrained=false", "train.epochs=1", "train.threads=1"]
 [rows]
@@ -29,6 +30,7 @@ def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
     printed = rows(folder, "--only", "one")
     assert "| one |" in printed and "| other |" not in printed
     first = json.loads((folder / "rows.json").read_text())
+    assert first["one"]["minutes to F1 0.0"] > 0
 
     shutil.rmtree(tmp_path / "runs")
     assert "| other |" in rows(folder, "--missing")
@@ -40,8 +42,13 @@ def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
     (folder / "rows.toml").write_text(changed)
     rows(folder, "--missing")
     again = json.loads((folder / "rows.json").read_text())
-    assert again["one"]["settings"] == ["train.seed=1"], "a row with other settings is another row"
+    assert again["one"]["settings"] == [*both["one"]["settings"], "train.seed=1"], "a row with other settings is another row"
     assert again["other"] == both["other"]
+
+    (folder / "rows.toml").write_text(changed.replace("train.epochs=1", "train.epochs=2"))
+    shutil.rmtree(tmp_path / "runs")
+    rows(folder, "--only", "other", "--missing")
+    assert set(json.loads((folder / "rows.json").read_text())) == {"other"}, "the settings of all rows count too"
 
 
 def rows(folder: Path, *options: str) -> str:
