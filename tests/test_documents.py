@@ -74,6 +74,13 @@ def test_pdf_knows_its_pages(tmp_path: Path) -> None:
     assert book.place(book.text.index("1871")) == "page 3"
 
 
+def test_half_a_surrogate_pair_in_a_pdf_is_a_question_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As maps of damaged fonts give them; it must not stop a search over many files."""
+    (tmp_path / "a.pdf").write_bytes(pdf("The mill."))
+    monkeypatch.setattr(pypdf.PageObject, "extract_text", lambda _: "\ud800The mill\udc00")
+    assert read_document(tmp_path / "a.pdf").text == "?The mill?"
+
+
 def test_word_files_with_tables(tmp_path: Path) -> None:
     made = docx.Document()
     made.add_paragraph("The mill was built by Ada.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from lamina import trainer
 from lamina.errors import LaminaError
 from lamina.locks import NAME, BusyError, Lock, alone
 from lamina.recipe import parse_recipe
+from lamina.run import Run
 from tests import tiny
 
 HOLD = """
@@ -63,6 +66,39 @@ def test_a_folder_into_which_nothing_came_goes(tmp_path: Path) -> None:
     with alone(tmp_path / "used"):
         (tmp_path / "used" / "file").touch()
     assert [path.name for path in (tmp_path / "used").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP])
+def test_a_disk_that_has_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with alone(tmp_path / "folder"):
+        (tmp_path / "folder" / "file").touch()
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["file"]
+
+
+def test_a_lock_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(LaminaError, match="cannot be written: Is a directory"), alone(tmp_path):
+        pass
+
+
+def test_a_run_that_another_finished_meanwhile_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = parse_recipe({"data": {"train": "fables/train", "questions": 20}, "encoder": tiny.TINY.model_dump()})
+    run, check = Run(tmp_path / "run"), trainer._check_folder
+
+    def slow(*arguments: Any, **options: Any) -> None:
+        check(*arguments, **options)
+        monkeypatch.setattr(trainer, "_check_folder", check)
+        trainer.train(recipe, run.path)
+        written.append(run.model.stat().st_mtime_ns)
+
+    written: list[int] = []
+    monkeypatch.setattr(trainer, "_check_folder", slow)
+    trainer.train(recipe, run.path)
+    assert [run.model.stat().st_mtime_ns] == written
 
 
 def test_where_there_are_no_locks_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def _pdf(name: str, data: bytes) -> Document:
     except ImportError:
         raise LaminaError(f"{name}: reading PDF files needs pypdf: pip install 'lamina-qa[documents]'") from None
     try:
-        pages = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(data)).pages]
+        pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
     except Exception as error:  # damaged files raise whatever the library was doing
         raise LaminaError(f"{name}: not a PDF that can be read ({error})") from None
     if not any(page.strip() for page in pages):
@@ -110,6 +110,11 @@ def _pdf(name: str, data: bytes) -> Document:
         starts.append(position)
         position += len(page) + 2
     return Document(name, "\n\n".join(pages), tuple(starts))
+
+
+def _whole(text: str) -> str:
+    """With a question mark for each half of a surrogate pair, which is no character."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _docx(name: str, data: bytes) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from lamina.errors import LaminaError
 from lamina.files import make_folder
 
 NAME = ".lock"
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # of disks that have none, such as some of a network
 
 
 class BusyError(Exception):
@@ -45,20 +47,25 @@ class Lock:
 def alone(folder: Path) -> Iterator[None]:
     """Nobody else writes into the folder meanwhile. It is made if it is not there, and goes if nothing came into it."""
     make_folder(folder)
+    lock: Lock | None
     try:
         lock = Lock(folder / NAME, wait=False)
     except BusyError:
         raise LaminaError(f"{folder}: another process is at work here: wait for its end, or use another --out") from None
     except ImportError:  # no such locks on this system
-        yield
-        return
+        lock = None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise LaminaError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        lock = None
     try:
         yield
     finally:
         with suppress(OSError):
-            (folder / NAME).unlink()
+            (folder / NAME).unlink(missing_ok=True)
             folder.rmdir()
-        lock.close()
+        if lock is not None:
+            lock.close()
 
 
 def foreign(folder: Path) -> bool:

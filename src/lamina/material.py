@@ -18,6 +18,7 @@ from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.sources import load_examples, load_sentences
 from lamina.data.splits import (
     choose_contexts,
+    counted,
     every,
     first_questions,
     hold_out,
@@ -67,11 +68,11 @@ def prepare(recipe: Recipe, progress: Progress, *, dev: bool = True) -> Material
             )
         except LaminaError as error:
             raise LaminaError(str(error) if name == "main" else f"tasks.{name}: {error}") from None
-        counted = f"{len(learned)} sentences" if task.of_sentences else _counted(learned)
+        told = f"{len(learned)} sentences" if task.of_sentences else counted(learned)
         windows = f"{len(training[name].windows)} windows"
-        how = "" if task.of_sentences else " by article"
+        kept = f"{len(held_out)} held out" if task.of_sentences else f"{counted(held_out)} held out by article"
         which = f"{name}: " if len(recipe.tasks) > 1 else ""
-        progress.say(f"{which}{counted} in {windows} to train on, {len(held_out)} held out{how}")
+        progress.say(f"{which}{told} in {windows} to train on, {kept}")
     return Material(source, tokenizer, training, holdout, scored)
 
 
@@ -140,11 +141,6 @@ def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
 
 def _share(share: float, count: int) -> int:
     return max(1, round(share * count))
-
-
-def _counted(examples: Sequence[Example]) -> str:
-    questions = len(questions_of(examples))
-    return f"{questions} questions" + (f" with {len(examples)} contexts" if questions < len(examples) else "")
 
 
 def dev_of(task: TaskOptions) -> Sequence[Any]:

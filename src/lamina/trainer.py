@@ -57,12 +57,12 @@ def train(
     run = Run(out)
     recipe = resolved(recipe)
     _check_folder(run, recipe, resume=resume)
-    if run.finished:
-        progress.say(f"{out}: this run has finished already")
-        return run
-    build_on_meta(recipe)
-    device = choose_device(recipe.train.device)
     with alone(run.path):
+        if run.finished:
+            progress.say(f"{out}: this run has finished already")
+            return run
+        build_on_meta(recipe)
+        device = choose_device(recipe.train.device)
         remove_drafts(run.path)
         material = prepare(recipe, progress, dev=dev)
         write_json(run.recipe, recipe.model_dump(mode="json"))

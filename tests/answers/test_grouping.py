@@ -84,8 +84,11 @@ def test_gathering_one_by_one_gives_what_all_together_give(
     answer = gathering.answer(threshold)
     assert (answer.candidate if answer else None) == whole.answer(threshold)
     null, chances = gathering.probabilities()
-    expected = calibration.probabilities(whole)
-    assert [null, *chances] == pytest.approx(list(expected[: keep + 1]), abs=1e-9)
+    alone = [calibration.probabilities(context) for context in contexts]
+    assert null == pytest.approx(alone[gathering.best[0].context][0] if gathering.best else 1.0, abs=1e-9)
+    for placed, chance in zip(gathering.best, chances, strict=True):
+        place = [c.start for c in contexts[placed.context].candidates].index(placed.candidate.start)
+        assert chance == pytest.approx(alone[placed.context][1 + place], abs=1e-9), "as if its context had been asked alone"
 
 
 def test_a_context_without_candidates() -> None:

@@ -24,7 +24,8 @@ from lamina.pretraining.curve import curves, draw_curve
 from lamina.pretraining.folder import Pretraining
 from lamina.pretraining.recipe import PretrainRecipe, parse_pretrain_recipe, read_pretrain_recipe
 from lamina.pretraining.texts import read_texts, without
-from lamina.pretraining.trainer import pretrain
+from lamina.pretraining.trainer import pretrain, read_corpus
+from lamina.progress import Silent
 from lamina.recipe import parse_recipe
 from lamina.run import Run
 from lamina.trainer import train
@@ -39,7 +40,8 @@ import sys
 from pathlib import Path
 from lamina.pretraining.recipe import read_pretrain_recipe
 from lamina.pretraining.texts import read_texts, without
-from lamina.pretraining.trainer import pretrain
+from lamina.pretraining.trainer import pretrain, read_corpus
+from lamina.progress import Silent
 
 pretrain(read_pretrain_recipe(Path(sys.argv[1])), Path(sys.argv[2]), resume=sys.argv[3] == "resume")
 """
@@ -332,6 +334,21 @@ def test_pairs_train_next_sentences(tmp_path: Path) -> None:
     scores = json.loads(folder.info.read_text())["scores"]["after"]
     assert 0 <= scores["nsp_accuracy"] <= 1
     assert scores["nsp_loss"] < 0.8
+
+
+def test_what_is_excluded_is_in_no_pair_either(tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text("a,b,same\none,two,1\nthree,four,0\nfive,six,1\n")
+    (tmp_path / "dev.txt").write_text("four")
+    nsp = {"pairs": [{"source": str(tmp_path / "pairs.csv"), "columns": ["a", "b"], "label": "same"}]}
+    made = recipe(tmp_path, texts=[], nsp=nsp, exclude=[{"source": str(tmp_path / "dev.txt")}], holdout=0)
+    assert read_corpus(made, Silent()).pairs == [("one", "two", True), ("five", "six", True)]
+
+
+def test_next_sentences_need_two_texts(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("One heron. Two herons. Three herons.")
+    made = recipe(tmp_path, texts=[{"source": str(tmp_path / "one.txt")}], nsp={}, packed="none", holdout=0)
+    with pytest.raises(LaminaError, match="nsp: random pairs need at least two texts of several sentences: give more texts"):
+        pretrain(made, tmp_path / "out")
 
 
 def test_without_a_held_out_part(tmp_path: Path) -> None:

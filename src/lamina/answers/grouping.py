@@ -47,34 +47,30 @@ def together(name: str, predictions: Iterable[Prediction], across: Across = "mar
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A candidate and the number of its context."""
+    """A candidate, the number of its context, and what that context alone gives for it and for "no answer"."""
 
     context: int
     candidate: Candidate
+    probability: float
+    no_answer: float
 
 
 class Gathering:
-    """What the contexts of one question say together, context by context, in constant memory: the best candidates, and what
-    the probabilities of all of them add up to. It is what `together` would say of all of them."""
+    """What the contexts of one question say together, context by context, in constant memory. It is what `together` would
+    say of all of them."""
 
     def __init__(self, keep: int, calibration: Calibration, across: Across = "margin") -> None:
         self._keep, self._calibration, self._across = keep, calibration, across
         self._best: list[Placed] = []
         self._null = -math.inf
-        self._highest, self._sum = -math.inf, 0.0  # of the calibrated candidates: exp(highest) * sum
 
     def add(self, context: int, prediction: Prediction) -> None:
         """Contexts are added in the order of their numbers."""
         found = comparable(prediction, self._across)
         self._null = max(self._null, found.null)
-        placed = (Placed(context, candidate) for candidate in found.candidates[: self._keep])
+        null, *chances = self._calibration.probabilities(found)
+        placed = (Placed(context, *of, null) for of in islice(zip(found.candidates, chances, strict=True), self._keep))
         self._best = list(islice(merge(self._best, placed, key=lambda one: -one.candidate.score), self._keep))
-        scores = [candidate.score / self._calibration.temperature for candidate in found.candidates]
-        highest = max([self._highest, *scores])
-        if scores:
-            self._sum *= math.exp(self._highest - highest)
-            self._sum += math.fsum(math.exp(score - highest) for score in scores)
-            self._highest = highest
 
     @property
     def best(self) -> Sequence[Placed]:
@@ -86,9 +82,6 @@ class Gathering:
         return self._best[0] if self._best and self._null - self._best[0].candidate.score <= threshold else None
 
     def probabilities(self) -> tuple[float, list[float]]:
-        """Of "no answer", and of the best candidates."""
-        null = (self._null + self._calibration.bias) / self._calibration.temperature
-        highest = max(null, self._highest)
-        total = math.exp(null - highest) + self._sum * math.exp(self._highest - highest)
-        scores = (placed.candidate.score / self._calibration.temperature for placed in self._best)
-        return math.exp(null - highest) / total, [math.exp(score - highest) / total for score in scores]
+        """Of "no answer" in the context of the best candidate, and of the best candidates, each in its own: that is what the
+        calibration was fitted on, and it does not shrink with the number of contexts."""
+        return self._best[0].no_answer if self._best else 1.0, [placed.probability for placed in self._best]

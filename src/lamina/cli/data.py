@@ -128,9 +128,11 @@ def data_contexts(
     from lamina.data import contexts
     from lamina.data.bm25 import with_neighbours
     from lamina.data.sources import load_examples
+    from lamina.files import make_folder
     from lamina.progress import shown
 
     contexts.check_name(out)
+    make_folder(out.parent)
     examples = load_examples(file, duplicate_ids=duplicate_ids)
     with shown() as progress:
         made = with_neighbours(examples, bm25, seed=seed, hits=hits, progress=progress)

@@ -123,7 +123,8 @@ def evaluate(
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     if task not in (None, reader.question_task) or reader.question_task is None:
         name, options = reader.sentence_task(task)
-        sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken)
+        known = options.data.classes is not None
+        sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, known_labels=known)
         with shown() as progress:
             found = reader.evaluate_sentences(sentences, task=name, progress=progress)
         print_json(found) if as_json else print_scores(found)
@@ -158,6 +159,7 @@ def predict(
     from lamina import evaluation
     from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
     from lamina.data.sources import load_examples, load_sentences
+    from lamina.data.splits import counted, questions_of
     from lamina.files import write_json
     from lamina.progress import shown
 
@@ -191,7 +193,8 @@ def predict(
         grouped = evaluation.by_question(predictions, examples, reader.recipe.answer.across)[0]
         write_json(by_question, predictions_json(grouped, reader.question_threshold))
     result = {
-        "questions": len(texts),
+        "questions": len(questions_of(examples)),
+        "contexts": len(texts),
         "answered": sum(map(bool, texts.values())),
         "threshold": reader.threshold,
         "out": str(out),
@@ -199,7 +202,7 @@ def predict(
     if as_json:
         print_json(result)
     else:
-        print(f"{result['questions']} questions, {result['answered']} answered, written to {out}")
+        print(f"{counted(examples)}, {result['answered']} answered, written to {out}")
 
 
 @commands.command()

@@ -103,7 +103,8 @@ def _alone(tokens: Tokens, layout: Layout, length: int) -> Iterator[Parts]:
 
 
 def _neighbours(texts: Sequence[Sequence[str]], tokenizer: Tokenizer, length: int, seed: int) -> Iterator[Parts]:
-    """Pairs of stretches of each text's sentences; every other one, by chance, with a stretch of another text instead."""
+    """Pairs of stretches of each text's sentences; every other one, by chance, with a stretch of another text instead, where
+    there is another."""
     if not texts:
         return
     random = np.random.default_rng([seed, 4])
@@ -112,12 +113,10 @@ def _neighbours(texts: Sequence[Sequence[str]], tokenizer: Tokenizer, length: in
     ends = np.cumsum([len(text) for text in texts])
     stretches = [_stretched(tokens[end - len(text) : end], room) for text, end in zip(texts, ends, strict=True)]
     stretches = [own for own in stretches if own]  # a text may have no tokens
-    if len(stretches) < 2:
-        raise LaminaError("nsp: random pairs need at least two texts of several sentences: give more texts")
     for number, own in enumerate(stretches):
         place = 0
         while place + 1 < len(own):
-            if random.random() < 0.5:
+            if random.random() < 0.5 or len(stretches) == 1:
                 yield own[place], own[place + 1], NEXT
                 place += 2
             else:

@@ -28,7 +28,7 @@ from lamina.pretraining.folder import FORMAT, Pretraining, write_checkpoint
 from lamina.pretraining.masking import EVALUATION, Batch, MaskOptions, Replacements, make_batch
 from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_near_identity
 from lamina.pretraining.recipe import PretrainOptions, PretrainRecipe, parse_pretrain_recipe
-from lamina.pretraining.rows import ALONE, Rows, make_rows
+from lamina.pretraining.rows import ALONE, NEXT, RANDOM, Rows, make_rows
 from lamina.pretraining.texts import Pair, hold_out, read_pairs, read_texts, without
 from lamina.pretraining.vocabulary import train_vocabulary
 from lamina.progress import Progress, Silent
@@ -50,11 +50,11 @@ def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progres
     progress = progress or Silent()
     folder = Pretraining(out)
     _check_folder(folder, recipe, resume=resume)
-    if folder.finished:
-        progress.say(f"{out}: this pretraining has finished already")
-        return folder
-    device = choose_device(recipe.train.device)
     with alone(folder.path):
+        if folder.finished:
+            progress.say(f"{out}: this pretraining has finished already")
+            return folder
+        device = choose_device(recipe.train.device)
         remove_drafts(folder.path)
         corpus = read_corpus(recipe, progress)
         if not folder.exists:
@@ -82,7 +82,9 @@ class Corpus:
 
 def read_corpus(recipe: PretrainRecipe, progress: Progress) -> Corpus:
     texts = without(read_texts(recipe.texts), recipe.exclude)
-    pairs = [pair for source in recipe.nsp.pairs for pair in read_pairs(source)] if recipe.nsp else []
+    read = [pair for source in recipe.nsp.pairs for pair in read_pairs(source)] if recipe.nsp else []
+    unwanted = set(read_texts(recipe.exclude)) if read else set()
+    pairs = [pair for pair in read if unwanted.isdisjoint(pair[:2])]
     if not texts and not pairs:
         raise LaminaError("the sources hold no texts besides those that are excluded: there is nothing to train on")
     seed = recipe.train.seed
@@ -132,6 +134,8 @@ def prepare(recipe: PretrainRecipe, corpus: Corpus, folder: Pretraining, progres
     progress.say(_about(origin, tokenizer))
     training, holdout = (_rows(texts, pairs, tokenizer, recipe) for texts, pairs in _parts(corpus))
     assert training is not None
+    if (training.following == NEXT).any() and not (training.following == RANDOM).any():
+        raise LaminaError("nsp: random pairs need at least two texts of several sentences: give more texts")
     replacements = Replacements.of(tokenizer)
     if origin["head"] != "near identity":
         return Material(origin, tokenizer, model, training, holdout, 0.0, replacements)

@@ -156,7 +156,14 @@ def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) 
                     progress.advance(1)
                     continue
                 progress.say(f"trial {trial.number}: {described(trial.settings)}")
-                crew.start(trial.number, make(trial.settings))
+                try:
+                    recipe = make(trial.settings)
+                except LaminaError as error:  # its fields do not go together
+                    over.add(study.fail(trial.number, str(error)).number)
+                    progress.say(f"trial {trial.number}: {error}")
+                    progress.advance(1)
+                    continue
+                crew.start(trial.number, recipe)
             if not crew.busy:
                 return
             number, told = crew.hear()
@@ -167,7 +174,7 @@ def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) 
                     raise LaminaError(f"trial {number}: its process ended with code {code}, see {log}: --resume tries it again")
             elif "share" in told:
                 crew.answer(number, study.should_stop(number, told["share"], told["score"]))
-            elif "problem" in told and not told["trained"]:  # before the first step: another trial would fare no better
+            elif "problem" in told and not told["trained"] and not over:  # before the first step: others would fare no better
                 raise LaminaError(told["problem"])
             else:
                 ended = study.fail(number, told["problem"]) if "problem" in told else study.tell(number, **told)

@@ -29,10 +29,12 @@ from lamina.files import read_text
 Model = TypeVar("Model", bound=BaseModel)
 Settings = dict[str, Any]  # a value for each field of a space
 
-# They decide which questions are held out: with different ones, scores could not be compared.
+# They decide what is held out and how it is scored: with different ones, scores could not be compared.
 FIXED = (
     "train.seed",
+    "train.choose",
     *(f"data.{field}" for field in ("train", "dev", "holdout", "questions", "dev_questions", "duplicate_ids")),
+    *(f"data.{field}" for field in ("dev_every", "skip_broken", "classes", "scores")),
 )
 
 
@@ -134,7 +136,7 @@ def parse_space(values: Mapping[str, Any], *, name: str = "space") -> Space:
     if not fields:
         raise LaminaError(f'{name}: space: names no field of the recipe, such as "train.lr" = [1e-5, 3e-5]')
     for field in fields:
-        if field.endswith(FIXED):
+        if field.endswith(FIXED) or "data.columns." in field:
             raise LaminaError(f"{name}: {field}: cannot be searched: it decides which questions the trials are scored on")
     return Space(search=options, space=fields)
 
