@@ -311,11 +311,11 @@ def labels_of(part: Part[Sentence]) -> Doubles:
 
 
 def correlations(outputs: dict[str, Floats], said: Doubles, gold: Doubles) -> dict[str, Any]:
-    """Pearson and Spearman of what is said; of cosines also that of the bare ones, which may lie below every score, and what
-    the paper's static maps would make of them."""
+    """Pearson and Spearman of what is said; of cosines also those of the bare ones, which may lie below every score, and
+    what the paper's static maps would make of them."""
     found: dict[str, Any] = {"pearson": pearson(said, gold), "spearman": spearman(said, gold)}
     if "cosine" in outputs:
-        found["pearson_of_cosine"] = pearson(outputs["cosine"].astype(np.float64), gold)
+        found |= {f"{score.__name__}_of_cosine": score(outputs["cosine"], gold) for score in (pearson, spearman)}
         found["pearson_of_maps"] = {turn: pearson(mapped(outputs["cosine"], turn), gold) for turn in MAPS}
     return found
 
