@@ -20,11 +20,14 @@ def size(path: Path) -> tuple[int, int]:
 
 def test_lines_over_steps(tmp_path: Path) -> None:
     path = tmp_path / "lines.png"
-    line_plot(path, {"train": [(1, 0.5), (2, 0.7)], "dev": [(1, 0.4), (2, 0.45)]}, x="epoch", y="accuracy", title="SST-5")
-    both = path.read_bytes()
-    assert min(size(path)) >= 400
-    line_plot(path, {"train": [(1, 0.5), (2, 0.7)]}, x="epoch", y="accuracy", title="SST-5")
+    lines = {"train": [(1, 0.5), (2, 0.7)], "dev": [(1, 0.4), (2, 0.45)]}
+    line_plot(path, {"SST-5": lines}, x="epoch", y="accuracy")
+    both, (width, height) = path.read_bytes(), size(path)
+    assert min(width, height) >= 400
+    line_plot(path, {"SST-5": {"train": lines["train"]}}, x="epoch", y="accuracy")
     assert path.read_bytes() != both
+    line_plot(path, {"SST-5": lines, "Quora": lines}, x="epoch", y="accuracy")
+    assert size(path)[0] > width
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -40,4 +43,4 @@ def test_a_panel_a_parameter(tmp_path: Path) -> None:
 def test_no_matplotlib_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(LaminaError, match=r"^pictures need matplotlib: pip install 'lamina-qa\[plots\]'$"):
-        line_plot(tmp_path / "lines.png", {"a": [(0, 1)]}, x="step", y="loss")
+        line_plot(tmp_path / "lines.png", {"": {"a": [(0, 1)]}}, x="step", y="loss")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from lamina.cache.part import Part
 from lamina.data.splits import sample
@@ -19,7 +19,7 @@ from lamina.recipe import Recipe
 from lamina.run import Run
 from lamina.training.recording import Recorder
 
-Series = Mapping[str, Sequence[tuple[float, float]]]  # what is drawn: (epoch, score) of each line
+Series = dict[str, dict[str, list[tuple[float, float]]]]  # (epoch, score) by metric and part, train and dev
 
 ITEMS = 1000  # of each task's training part
 
@@ -49,20 +49,20 @@ class Curves:
 
 
 def read_curves(run: Run) -> Series:
-    """The recorded scores by part and metric, such as "dev sentiment.accuracy"."""
-    series: dict[str, list[tuple[float, float]]] = {}
+    """What was recorded; a metric is such as "sentiment.accuracy"."""
+    series: Series = {}
     for line in read_text(run.metrics).splitlines():
         entry = json.loads(line)
         for part, metrics in entry.get("curve", {}).items():
             for metric, value in metrics.items():
                 if metric != "mean":
-                    series.setdefault(f"{part} {metric}", []).append((entry["epochs"], value))
+                    series.setdefault(metric, {}).setdefault(part, []).append((entry["epochs"], value))
     return series
 
 
 def draw_curves(run: Run, progress: Progress) -> None:
     """Writes the picture beside the run's other files, where a plotting library is installed."""
     try:
-        line_plot(run.curves, read_curves(run), x="epoch", y="score", title="train against dev")
+        line_plot(run.curves, read_curves(run), x="epoch", y="score")
     except LaminaError as error:
         progress.say(f"no {run.curves.name} ({error}); {run.metrics.name} holds the numbers")

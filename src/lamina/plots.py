@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 Points = Sequence[tuple[float, float]]
 
 
-def line_plot(path: Path, series: Mapping[str, Points], *, x: str, y: str, title: str = "") -> None:
-    """A line a series, over steps or epochs, into a PNG file."""
-    with _panels(path, 1) as (panel,):
-        for name, points in series.items():
-            panel.plot([point[0] for point in points], [point[1] for point in points], marker=".", label=name)
-        panel.set(xlabel=x, ylabel=y, title=title)
-        if len(series) > 1:
-            panel.legend()
+def line_plot(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str) -> None:
+    """A panel a title, and in it a line a series, over steps or epochs, into a PNG file."""
+    with _panels(path, len(panels)) as axes:
+        from matplotlib.ticker import MaxNLocator
+
+        for panel, (title, series) in zip(axes, panels.items(), strict=True):
+            for name, points in series.items():
+                panel.plot([point[0] for point in points], [point[1] for point in points], marker=".", label=name)
+            panel.set(xlabel=x, title=title)
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+            if len(series) > 1:
+                panel.legend()
+        axes[0].set(ylabel=y)
 
 
 def scatter_plot(

@@ -18,7 +18,7 @@ def draw_curve(metrics: Path, out: Path) -> str | None:
     training, held_out = curves([json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()])
     series = {"training": training} | ({"held out": held_out} if held_out else {})
     try:
-        line_plot(out, series, x="step", y="loss of the masked tokens")
+        line_plot(out, {"": series}, x="step", y="loss of the masked tokens")
     except LaminaError as error:
         return f"no {out.name} ({error}); {metrics.name} holds the numbers"
     return None
