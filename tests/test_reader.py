@@ -67,15 +67,20 @@ def test_pieces_give_what_the_whole_gives(reader: lamina.Reader, monkeypatch: py
             assert [c.score for c in one.candidates] == pytest.approx([c.score for c in other.candidates], abs=1e-4)
 
 
-def test_confidences_of_several_texts_belong_together(reader: lamina.Reader) -> None:
+def test_the_confidence_of_an_answer_is_that_which_its_own_text_gives(reader: lamina.Reader) -> None:
     texts = [cases.MILL, "Ada was born in 1790.", "Nobody built the mill.", ""]
     reply = reader.answer("Who built the mill?", texts, threshold=1e6, top_k=5000)
-    chances = [reply.confidence, *(quote.confidence for quote in reply.others)]
-    assert chances == sorted(chances, reverse=True)
-    assert sum(chances) + reply.no_answer == pytest.approx(1.0)
     assert len(reply.others) > 20 and {quote.context for quote in reply.others} == {0, 1, 2}
-    alone = reader.answer("Who built the mill?", texts[0], threshold=1e6)
-    assert reader.answer("Who built the mill?", [texts[0], ""], threshold=1e6).confidence == pytest.approx(alone.confidence)
+    for number, text in enumerate(texts[:3]):
+        alone = reader.answer("Who built the mill?", text, threshold=1e6, top_k=5000)
+        own = [quote.confidence for quote in reply.others if quote.context == number]
+        own = [reply.confidence, *own] if reply.context == number else own
+        assert own == pytest.approx([alone.confidence, *(quote.confidence for quote in alone.others)], abs=1e-6)
+        assert sum(own) + alone.no_answer == pytest.approx(1.0)
+        if reply.context == number:
+            assert reply.no_answer == pytest.approx(alone.no_answer, abs=1e-6)
+    few, many = (reader.answer("Who built the mill?", given, threshold=1e6) for given in (texts, [*texts, *texts[1:3] * 50]))
+    assert many.confidence == pytest.approx(few.confidence, abs=1e-6), "not less because there are more texts"
 
 
 def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:

@@ -30,7 +30,7 @@ def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
     printed = rows(folder, "--only", "one")
     assert "| one |" in printed and "| other |" not in printed
     first = json.loads((folder / "rows.json").read_text())
-    assert first["one"]["minutes to F1 0.0"] > 0
+    assert first["one"]["minutes to F1 0.0"] is not None
 
     shutil.rmtree(tmp_path / "runs")
     assert "| other |" in rows(folder, "--missing")

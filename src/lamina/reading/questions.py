@@ -238,7 +238,7 @@ def _pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
 
 
 def _reply(question: str, gathering: Gathering, threshold: float, top_k: int) -> Reply:
-    """The best answer of all texts; all candidates of all texts, and "no answer", share one probability."""
+    """The best answer of all texts."""
     no_answer, chances = gathering.probabilities()
     quotes = [_quote(placed, chance) for placed, chance in zip(gathering.best, chances, strict=True)]
     if gathering.answer(threshold) is None:
