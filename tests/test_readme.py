@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -38,14 +39,14 @@ def commands(text: str = README) -> list[str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in a path with spaces that shares this one's virtual environment."""
+    """A checkout in a path with spaces that shares this one's virtual environment, as old as this one: `make` must not install
+    the copy there in place of it."""
     folder = tmp_path_factory.mktemp("a fresh checkout")
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, tracked.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((ROOT / name).read_bytes())
-            (folder / name).chmod((ROOT / name).stat().st_mode)
+            shutil.copy2(ROOT / name, folder / name)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
 
@@ -97,6 +98,9 @@ def test_the_commands_and_examples_of_the_readme_run(copy: Path) -> None:
 
     again = subprocess.run(["make", "quickstart"], cwd=copy, capture_output=True, text=True, check=True)
     assert "finished already" in again.stderr
+    where = [str(copy / ".venv/bin/python"), "-c", "import lamina; print(lamina.__file__)"]
+    installed = subprocess.run(where, cwd=copy, capture_output=True, text=True, check=True).stdout
+    assert Path(installed.strip()).is_relative_to(ROOT), "the environment is still that of this checkout"
 
 
 def test_the_readme_names_no_command_that_does_not_exist() -> None:
