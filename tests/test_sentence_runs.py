@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoTokenizer
 import lamina
 from lamina import material, trainer
 from lamina.assemble import Trained, build_model, load_tokenizer
+from lamina.curves import draw_curves
 from lamina.data.fables.sentences import make_sentences
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
@@ -103,6 +104,14 @@ def test_curves_are_logged_and_drawn(run: Run) -> None:
     assert curves[0]["curve"].keys() == {"train", "dev"}
     assert curves[0]["curve"]["dev"].keys() >= {"sentiment.accuracy", "paraphrase.accuracy", "similarity.pearson"}
     assert run.curves.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_training_that_ended_within_its_first_epoch_has_no_curves(tmp_path: Path) -> None:
+    short, heard = Run(tmp_path), Heard()
+    short.metrics.write_text('{"step": 1, "epoch": 0, "loss": 2.5}\n')
+    draw_curves(short, heard)
+    assert heard.lines == ["no curves.png: training ended before its first epoch did"]
+    assert not short.curves.exists()
 
 
 def test_curves_change_nothing(run: Run, data: Path, tmp_path: Path) -> None:

@@ -62,7 +62,11 @@ def read_curves(run: Run) -> Series:
 
 def draw_curves(run: Run, progress: Progress) -> None:
     """Writes the picture beside the run's other files, where a plotting library is installed."""
+    series = read_curves(run)
+    if not series:
+        progress.say(f"no {run.curves.name}: training ended before its first epoch did")
+        return
     try:
-        line_plot(run.curves, read_curves(run), x="epoch", y="score")
+        line_plot(run.curves, series, x="epoch", y="score")
     except LaminaError as error:
         progress.say(f"no {run.curves.name} ({error}); {run.metrics.name} holds the numbers")
