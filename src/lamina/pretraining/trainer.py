@@ -35,7 +35,7 @@ from lamina.progress import Progress, Silent
 from lamina.run import versions
 from lamina.trainer import first_difference, peak_memory_mb
 from lamina.training.checkpoint import State
-from lamina.training.loop import autocast, epochs_of, interruptible, seed_of
+from lamina.training.loop import autocast, epochs_of, interruptible, seed_of, steps_left
 from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import Plan, evaluation_points, plan_steps
 from lamina.training.recording import Recorder
@@ -213,14 +213,12 @@ def fit(
     alone = round(material.head_first * len(plan))  # steps in which the head trains alone
     points = evaluation_points(plan, len(material.training), options.evaluate_every) | ({alone} if alone else set())
     rates = learning_rates(options, plan, alone)
-    saved_at = time.monotonic()
     if state.step == 0:
         _evaluate(recipe, material, state, record, progress)
     progress.start("pretraining", len(plan), state.step)
     with interruptible() as interrupted:
-        while state.step < len(plan) and not state.stopped:
+        for epoch, (draw,) in steps_left(plan, state, save, options.checkpoint_minutes, interrupted):
             began = time.monotonic()
-            epoch, (draw,) = plan[state.step]
             head_only = state.step < alone
             batches = make_step(recipe, material, draw.items, epoch)
             state.costs.read_seconds += time.monotonic() - began
@@ -261,12 +259,6 @@ def fit(
 
             if state.step in points:
                 _evaluate(recipe, material, state, record, progress)
-            due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
-            if due or interrupted() or state.step == len(plan):
-                save(state)
-                saved_at = time.monotonic()
-            if interrupted():
-                raise KeyboardInterrupt
     model.eval()
     return state
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from lamina.training.gradients import Surgery
 from lamina.training.options import TrainOptions
 from lamina.training.schedules import share_of_peak
 
+S = TypeVar("S")
 Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name, task by task
 
 
@@ -79,12 +81,10 @@ def fit(
     surgery = Surgery(trainable) if options.gradients == "pcgrad" else None
     remembering = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
     epochs = epochs_of([epoch for epoch, _ in steps])
-    saved_at = time.monotonic()
     progress.start("training", len(steps), state.step)
     with interruptible() as interrupted:
-        while state.step < len(steps) and not state.stopped:
+        for epoch, make_step in steps_left(steps, state, save, options.checkpoint_minutes, interrupted):
             began = time.monotonic()
-            epoch, make_step = steps[state.step]
             step = make_step()
             state.costs.read_seconds += time.monotonic() - began
             totals = {name: losses[name].counts(batch for of, batch in step if of == name) for name, _ in step}
@@ -138,12 +138,6 @@ def fit(
                 state.stopped |= watch is not None and watch(state.step / len(steps), score)
             for thing in after.get(state.step, ()):
                 thing()
-            due = time.monotonic() - saved_at > 60 * options.checkpoint_minutes
-            if due or interrupted() or state.step == len(steps) or state.stopped:
-                save(state)
-                saved_at = time.monotonic()
-            if interrupted():
-                raise KeyboardInterrupt
     if options.keep == "best" and state.best:
         load_weights(model, state.best)
     model.eval()
@@ -173,6 +167,21 @@ def _evaluate(
     scores = ", ".join(f"{name} {value:.2f}" for name, value in evaluation.metrics.items())
     progress.say(f"step {state.step}: {scores}")
     return evaluation.score
+
+
+def steps_left(
+    steps: Sequence[S], state: State, save: Callable[[State], None], minutes: float, interrupted: Callable[[], bool]
+) -> Iterator[S]:
+    """The steps from ``state.step`` on, which whoever takes them counts up; `minutes` apart, and at the end, it is saved."""
+    saved_at = time.monotonic()
+    while state.step < len(steps) and not state.stopped:
+        yield steps[state.step]
+        asked = interrupted()
+        if asked or state.stopped or state.step == len(steps) or time.monotonic() - saved_at > 60 * minutes:
+            save(state)
+            saved_at = time.monotonic()
+        if asked:
+            raise KeyboardInterrupt
 
 
 def epochs_of(of_steps: Sequence[int]) -> float:
