@@ -106,6 +106,7 @@ def test_word_files_with_tables(tmp_path: Path) -> None:
         ("a.html", b"", "is empty"),
         ("a.html", b"<p> </p>", "holds no text"),
         ("a.html", b"<![foo[x]]>text", "not HTML|holds no text"),
+        ("a.svg", b"<?xml version='1.0'?>\n<svg><text>Ada</text></svg>", "holds no text"),
         ("a.txt", "ab".encode("utf-16"), "looks like UTF-16"),
         ("a.txt.gz", b"no", "not gz data"),
     ],

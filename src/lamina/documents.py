@@ -146,6 +146,7 @@ _READERS: dict[str, Callable[[str, bytes], Document]] = {
     ".html": _html,
     ".htm": _html,
     ".xhtml": _html,
+    ".svg": _html,  # a picture: what it holds is hidden, so that it holds no text
     ".pdf": _pdf,
     ".docx": _docx,
 }
