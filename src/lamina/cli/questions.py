@@ -156,53 +156,19 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer a whole data set, or judge its sentences. Gold answers and labels in it are not looked at."""
-    from lamina import evaluation
-    from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
-    from lamina.data.sources import load_examples, load_sentences
-    from lamina.data.splits import counted, questions_of
-    from lamina.files import write_json
-    from lamina.progress import shown
-
     for path in (out, nbest, null_odds, by_question):
         if path is not None and not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-    if task not in (None, reader.question_task) or reader.question_task is None:
-        if nbest is not None or null_odds is not None or by_question is not None:
-            raise LaminaError(
-                "--nbest and --null-odds are of answers, as is --questions, but this task judges sentences: leave them out"
-            )
-        name, options = reader.sentence_task(task)
-        sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, labelled=False)
-        with shown() as progress:
-            said = reader.predict_sentences(sentences, task=name, progress=progress)
-        write_json(out, {sentence.id: label for sentence, label in zip(sentences, said, strict=True)})
-        found = {"sentences": len(said), "task": name, "out": str(out)}
-        print_json(found) if as_json else print(f"{len(said)} sentences judged, written to {out}")
-        return
-    examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")
-    with shown() as progress:
-        predictions = reader.predict(examples, progress)
-    texts = predictions_json(predictions, reader.threshold)
-    write_json(out, texts)
-    if nbest is not None:
-        write_json(nbest, nbest_json(predictions))
-    if null_odds is not None:
-        write_json(null_odds, null_odds_json(predictions))
-    if by_question is not None:
-        grouped = evaluation.by_question(predictions, examples, reader.recipe.answer.across)[0]
-        write_json(by_question, predictions_json(grouped, reader.question_threshold))
-    result = {
-        "questions": len(questions_of(examples)),
-        "contexts": len(texts),
-        "answered": sum(map(bool, texts.values())),
-        "threshold": reader.threshold,
-        "out": str(out),
-    }
-    if as_json:
-        print_json(result)
+    if task in (None, reader.question_task) and reader.question_task is not None:
+        found, said = _predict_answers(reader, data, out, nbest, null_odds, by_question, duplicate_ids)
+    elif nbest is not None or null_odds is not None or by_question is not None:
+        raise LaminaError(
+            "--nbest and --null-odds are of answers, as is --questions, but this task judges sentences: leave them out"
+        )
     else:
-        print(f"{counted(examples)}, {result['answered']} answered, written to {out}")
+        found, said = _predict_sentences(reader, data, out, task)
+    print_json(found | {"out": str(out)}) if as_json else print(f"{said}, written to {out}")
 
 
 @commands.command()
@@ -282,6 +248,53 @@ def layers(
     print(f"answer: {'no answer' if seen.example.answer is None else seen.example.answer}")
     print("\n".join(looking.strip_lines(seen.example)))
     print(f"written: {', '.join(map(str, files))}")
+
+
+def _predict_answers(
+    reader: Reader,
+    data: str,
+    out: Path,
+    nbest: Path | None,
+    null_odds: Path | None,
+    by_question: Path | None,
+    duplicate_ids: Literal["error", "rename"],
+) -> tuple[dict[str, Any], str]:
+    """Writes what was asked for; what came of it, in numbers and in words."""
+    from lamina import evaluation
+    from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+    from lamina.data.sources import load_examples
+    from lamina.data.splits import counted, questions_of
+    from lamina.files import write_json
+    from lamina.progress import shown
+
+    examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")
+    with shown() as progress:
+        predictions = reader.predict(examples, progress)
+    texts = predictions_json(predictions, reader.threshold)
+    write_json(out, texts)
+    if nbest is not None:
+        write_json(nbest, nbest_json(predictions))
+    if null_odds is not None:
+        write_json(null_odds, null_odds_json(predictions))
+    if by_question is not None:
+        grouped = evaluation.by_question(predictions, examples, reader.recipe.answer.across)[0]
+        write_json(by_question, predictions_json(grouped, reader.question_threshold))
+    answered = sum(map(bool, texts.values()))
+    found = {"questions": len(questions_of(examples)), "contexts": len(texts), "answered": answered}
+    return found | {"threshold": reader.threshold}, f"{counted(examples)}, {answered} answered"
+
+
+def _predict_sentences(reader: Reader, data: str, out: Path, task: str | None) -> tuple[dict[str, Any], str]:
+    from lamina.data.sources import load_sentences
+    from lamina.files import write_json
+    from lamina.progress import shown
+
+    name, options = reader.sentence_task(task)
+    sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, labelled=False)
+    with shown() as progress:
+        labels = reader.predict_sentences(sentences, task=name, progress=progress)
+    write_json(out, {sentence.id: label for sentence, label in zip(sentences, labels, strict=True)})
+    return {"sentences": len(labels), "task": name}, f"{len(labels)} sentences judged"
 
 
 def _search(
