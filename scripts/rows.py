@@ -190,7 +190,7 @@ def at_thresholds(found: dict[str, Any]) -> dict[str, Any]:
     kept = ("exact", "f1", "HasAns_f1", "NoAns_f1", "exact_match", "nfc_exact_match", "nfc_f1")
     return {
         at: {name: round(found[at][name], 2) for name in kept if name in found[at]}
-        for at in ("zero", "tuned", "best", "korquad")
+        for at in ("zero", "tuned", "best", "korquad", "korquad_always")
         if at in found
     }
 

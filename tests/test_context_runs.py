@@ -47,7 +47,7 @@ def test_both_scores_are_written(folder: Path) -> None:
     scores = json.loads((folder / "run" / "scores.json").read_text())
     info = json.loads((folder / "run" / "run.json").read_text())
     questions = scores["questions"]
-    assert set(questions) == {"zero", "tuned", "best", "korquad"}
+    assert set(questions) == {"zero", "tuned", "best", "korquad", "korquad_always"}
     assert (scores["korquad"]["total"], questions["korquad"]["total"]) == (32, 32)
     golds = whole_questions(contexts.read(folder / "dev.json")[:120])
     answered = [question for question in golds if question.answers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, Protocol, cast
@@ -163,12 +164,11 @@ class SpanJudge:
         of_questions = cast(float, settled.get("question_threshold", threshold))
         scores = score_both(predictions, part.examples, threshold, of_questions, self._recipe.answer.across)
         texts = predictions_json(predictions, threshold)
-        scores |= self._korquad(part.examples, texts)
+        scores |= self._korquad(part.examples, predictions, threshold)
         if "questions" in scores:
             grouped, questions = self._by_question(predictions, part)
-            answers = predictions_json(grouped, of_questions)
-            scores["questions"] |= self._korquad(questions, answers)
-            write_json(run.questions, answers)
+            scores["questions"] |= self._korquad(questions, grouped, of_questions)
+            write_json(run.questions, predictions_json(grouped, of_questions))
         if self._recipe.train.scorer == "bertvision_legacy":
             gold = gold_pieces(part.examples, self._tokenizer)
             scores["bertvision_legacy"] = bertvision_legacy(part.windows, logits, gold)
@@ -178,10 +178,16 @@ class SpanJudge:
         save_outputs(run, part.windows, logits)
         return scores
 
-    def _korquad(self, examples: Sequence[Example], texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
-        """KorQuAD's scores too, where the recipe asks for them and any example has an answer."""
+    def _korquad(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], threshold: float
+    ) -> dict[str, dict[str, float]]:
+        """KorQuAD's scores too, where the recipe asks for them and any example has an answer: at the threshold, and when an
+        answer is always given, as KorQuAD's own questions all have one."""
         has_answer = [example for example in examples if example.answers]
-        return {"korquad": korquad(has_answer, texts)} if self._recipe.train.scorer == "korquad" and has_answer else {}
+        if self._recipe.train.scorer != "korquad" or not has_answer:
+            return {}
+        at = {"korquad": threshold, "korquad_always": math.inf}
+        return {name: korquad(has_answer, predictions_json(predictions, limit)) for name, limit in at.items()}
 
     def _by_question(self, predictions: Sequence[Prediction], part: Part[Example]) -> tuple[list[Prediction], list[Example]]:
         return by_question(predictions, part.examples, self._recipe.answer.across)

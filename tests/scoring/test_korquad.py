@@ -128,6 +128,8 @@ def test_a_run_is_scored_by_it_beside_the_official_scores(tmp_path: Path) -> Non
     assert "korquad" in trained.out
     has_answer = [example for example in tiny.corpus(4) if example.answers]
     scores = read_json(out / "scores.json")
-    assert set(scores) == {"zero", "tuned", "best", "korquad"}
+    assert set(scores) == {"zero", "tuned", "best", "korquad", "korquad_always"}
     assert scores["korquad"] == korquad(has_answer, read_json(out / "predictions.json"))
     assert scores["korquad"]["total"] == 16
+    spans = {name: next(one["text"] for one in best if one["text"]) for name, best in read_json(out / "nbest.json").items()}
+    assert scores["korquad_always"] == korquad(has_answer, spans)
