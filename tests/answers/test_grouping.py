@@ -83,12 +83,12 @@ def test_gathering_one_by_one_gives_what_all_together_give(
         assert placed.candidate in comparable(contexts[placed.context], across).candidates
     answer = gathering.answer(threshold)
     assert (answer.candidate if answer else None) == whole.answer(threshold)
-    null, chances = gathering.probabilities()
     alone = [calibration.probabilities(context) for context in contexts]
-    assert null == pytest.approx(alone[gathering.best[0].context][0] if gathering.best else 1.0, abs=1e-9)
-    for placed, chance in zip(gathering.best, chances, strict=True):
+    assert gathering.no_answer == pytest.approx(alone[gathering.best[0].context][0] if gathering.best else 1.0, abs=1e-9)
+    for placed in gathering.best:
         place = [c.start for c in contexts[placed.context].candidates].index(placed.candidate.start)
-        assert chance == pytest.approx(alone[placed.context][1 + place], abs=1e-9), "as if its context had been asked alone"
+        chance = alone[placed.context][1 + place]
+        assert placed.probability == pytest.approx(chance, abs=1e-9), "as if its context had been asked alone"
 
 
 def test_a_context_without_candidates() -> None:
@@ -96,6 +96,6 @@ def test_a_context_without_candidates() -> None:
     assert together("q", [empty]).answer(1e6) is None
     gathering = Gathering(2, Calibration())
     gathering.add(0, empty)
-    assert gathering.answer(1e12) is None and gathering.probabilities() == (1.0, [])
+    assert gathering.answer(1e12) is None and gathering.no_answer == 1.0
     gathering.add(1, Prediction("q#1", 1.0, (Candidate("x", 0, 1, 1.0),)))
-    assert gathering.answer(0.0) is not None and gathering.probabilities() == (0.5, [0.5])
+    assert gathering.answer(0.0) is not None and gathering.no_answer == gathering.best[0].probability == 0.5

@@ -81,7 +81,8 @@ class Gathering:
         """The best candidate, or None where "no answer" is better by more than the threshold."""
         return self._best[0] if self._best and self._null - self._best[0].candidate.score <= threshold else None
 
-    def probabilities(self) -> tuple[float, list[float]]:
-        """Of "no answer" in the context of the best candidate, and of the best candidates, each in its own: that is what the
-        calibration was fitted on, and it does not shrink with the number of contexts."""
-        return self._best[0].no_answer if self._best else 1.0, [placed.probability for placed in self._best]
+    @property
+    def no_answer(self) -> float:
+        """The probability of "no answer" in the context of the best candidate. As that of a candidate, it is of one context:
+        that is what the calibration was fitted on, and it does not shrink with the number of contexts."""
+        return self._best[0].no_answer if self._best else 1.0

@@ -239,14 +239,13 @@ def _pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
 
 def _reply(question: str, gathering: Gathering, threshold: float, top_k: int) -> Reply:
     """The best answer of all texts."""
-    no_answer, chances = gathering.probabilities()
-    quotes = [_quote(placed, chance) for placed, chance in zip(gathering.best, chances, strict=True)]
+    no_answer, quotes = gathering.no_answer, list(map(_quote, gathering.best))
     if gathering.answer(threshold) is None:
         return Reply(question, None, no_answer, no_answer=no_answer, others=tuple(quotes) if top_k > 1 else ())
     first, *others = quotes
     return Reply(question, first.text, first.confidence, first.context, first.start, first.end, no_answer, tuple(others))
 
 
-def _quote(placed: Placed, chance: float) -> Quote:
+def _quote(placed: Placed) -> Quote:
     candidate = placed.candidate
-    return Quote(candidate.text, chance, placed.context, candidate.start, candidate.end)
+    return Quote(candidate.text, placed.probability, placed.context, candidate.start, candidate.end)
