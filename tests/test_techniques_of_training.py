@@ -9,6 +9,7 @@ import pytest
 
 from lamina import trainer
 from lamina.data.squad import to_squad
+from lamina.errors import LaminaWarning
 from lamina.recipe import Recipe, read_recipe
 from lamina.run import Run
 from tests import tiny
@@ -68,7 +69,8 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
     late = trainer.train(recipe(folder, "terms.distil.window=2", "terms.distil.start=5"), tmp_path / "late")
     assert losses(late)[:5] == losses(plain)[:5]
     assert losses(late)[5] > losses(plain)[5]
-    never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
+    with pytest.warns(LaminaWarning, match=r"terms.distil begins after 1000 steps, but there are \d+: lower its start"):
+        never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
     assert never.model.read_bytes() == plain.model.read_bytes()
 
 

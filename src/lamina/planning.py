@@ -20,7 +20,6 @@ from lamina.training.options import TrainOptions
 from lamina.training.plan import Plan, Turn, plan_steps
 
 Parts = Mapping[str, AnyPart]  # of each task
-MEMORY = 16  # steps that terms with a memory are told of before a probe, for what they do once they have one costs time
 
 
 def make_plan(
@@ -137,7 +136,6 @@ def _seconds_per_token(options: TrainOptions, name: str, part: AnyPart, model: M
 
     for term in loss.terms:
         if isinstance(term, Remembers):
-            for _ in range(MEMORY):
-                term.after_step(model)
+            term.rehearse(model)
     probe()  # the first pass warms up
     return probe()

@@ -132,6 +132,9 @@ class TaskOptions(BaseModel):
         ranking = self.terms.ranking
         if ranking is not None and self.head.type not in ranking.heads:
             raise ValueError(f"terms.ranking is for heads of type {', '.join(ranking.heads)}, not {self.head.type}")
+        distil = self.terms.distil
+        if distil is not None and distil.paper_code and self.head.type not in (heads := distil.heads_of_paper_code):
+            raise ValueError(f"terms.distil.paper_code is for heads of type {', '.join(heads)}, not {self.head.type}")
         return self
 
     @model_validator(mode="after")
@@ -176,6 +179,8 @@ class Recipe(BaseModel):
             self.window.check()
         if self.train.minutes is not None and any(task.augment.ramps for task in self.tasks.values()):
             raise ValueError("augment.eda.ramp must know how many epochs there are: set train.epochs instead of train.minutes")
+        if self.train.epochs <= 1 and any(task.augment.ramps_by_epoch for task in self.tasks.values()):
+            raise ValueError('augment.eda.ramp_by = "epoch" changes nothing in the first epoch: raise train.epochs above 1')
         if self.train.gradients == "pcgrad" and (self.train.sampling != "combined" or len(self.tasks) < 2):
             raise ValueError(
                 'train.gradients = "pcgrad" is for steps that hold several tasks: set train.sampling = "combined"'

@@ -101,6 +101,9 @@ def _fit(
     judges = Judges(recipe, material.tokenizer)
     known = begun["steps"] if begun else None
     plan = make_plan(options, training, model, build_losses(recipe), holdout, known, spent=stored_in)
+    if idle := max((term.waits for term in memories if term.waits >= len(plan)), default=0):
+        message = f"terms.distil begins after {idle} steps, but there are {len(plan)}: lower its start or window"
+        warnings.warn(message, LaminaWarning, stacklevel=3)
     info |= {"steps": len(plan)}
     write_json(run.info, info)
     points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)

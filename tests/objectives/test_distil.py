@@ -15,11 +15,13 @@ from torch import Tensor
 from lamina import planning
 from lamina.cache.part import Part
 from lamina.data.batches import Batch
+from lamina.errors import LaminaError
 from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs, logits_of
 from lamina.model import Model
 from lamina.objectives import DistilOptions, Remembers, SpanLoss, TermsOptions
 from lamina.objectives.distil import Distil, LastSteps, MeanOfLastSteps, MovingMean, mean_of
 from lamina.objectives.divergence import kl, mean_square
+from lamina.recipe import parse_recipe
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 from lamina.training.loop import Loss
 from lamina.training.options import TrainOptions
@@ -111,6 +113,58 @@ def test_sdv_is_the_mean_of_what_the_last_models_say(name: str) -> None:
     averaged = distil(teacher="sda", window=3)
     told(averaged, model_of(name), range(8))
     assert not same(term.taught(model, batch), averaged.taught(model, batch)), "a mean of logits is none of parameters"
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_the_papers_code_has_a_fifth_of_a_difference_that_stalls(window: int) -> None:
+    """Zeroed, the newest step added and the oldest taken away, by 5 whatever the window; then as it was for a window."""
+    model, term = model_of("span"), distil(teacher="sda", window=window, paper_code=True)
+    history: list[dict[str, Tensor]] = []
+    wanted: dict[str, Tensor] = {}
+    for step in range(5 * window):
+        history += told(term, model, range(step, step + 1))
+        if step // window in (1, 3):
+            wanted = {name: (value - history[step - window][name]) / 5 for name, value in history[step].items()}
+        assert term.teacher.ready == bool(wanted)
+        if wanted:
+            (kept,) = term.teacher.models()
+            assert kept and all(torch.equal(value, wanted[name]) for name, value in kept.items())
+    again = distil(teacher="sda", window=window, paper_code=True)
+    again.load_state_dict(term.state_dict())
+    for one in (term, again):
+        told(one, copy.deepcopy(model), range(100, 100 + window))
+    assert same(term.taught(model, batch_of("span")), again.taught(model, batch_of("span")))
+
+
+@pytest.mark.parametrize("teacher", ["sda", "sdv"])
+def test_the_papers_code_compares_starts_only(teacher: str) -> None:
+    model, batch = model_of("span"), batch_of("span")
+    term = distil(teacher=teacher, window=2, paper_code=True)
+    told(term, model, range(3))
+    outputs, taught = model(batch), term.taught(model, batch)
+    assert isinstance(outputs, SpanOutputs) and isinstance(taught, SpanOutputs)
+    found = term(model, batch, outputs, term.counts(batch))
+    squares = ((taught.start - outputs.start) ** 2 * outputs.allowed).sum(-1) / outputs.allowed.sum(-1)
+    torch.testing.assert_close(found, squares.mean())
+    torch.testing.assert_close(term(model, batch, replace(outputs, end=0 * outputs.end), term.counts(batch)), found)
+
+
+def test_the_papers_code_keeps_dropout_in_the_teachers_of_sdv() -> None:
+    batch = batch_of("span")
+    for teacher, differs in (("sdv", True), ("sda", False)):
+        model = tiny.model(dropout=0.5).train()
+        term = distil(teacher=teacher, window=1, paper_code=True)
+        told(term, model, range(2))
+        assert same(term.taught(model, batch), term.taught(model, batch)) != differs
+
+
+def test_the_papers_code_is_for_what_the_paper_has() -> None:
+    for odd in ({"teacher": "ema"}, {"loss": "kl"}):
+        with pytest.raises(ValueError, match="paper_code is for the teachers sda and sdv with the loss mse"):
+            distil(paper_code=True, **odd)
+    of_classes = {"data": {"train": "x"}, "head": {"type": "classification"}, "terms": {"distil": {"paper_code": True}}}
+    with pytest.raises(LaminaError, match=r"terms\.distil\.paper_code is for heads of type span, cacnn, not classification"):
+        parse_recipe(of_classes)
 
 
 def test_ema_against_a_loop() -> None:
@@ -430,13 +484,16 @@ def test_a_restored_memory_is_a_copy() -> None:
     assert all(torch.equal(value, kept[name]) for name, value in other.state_dict().items())
 
 
-def test_a_time_budget_knows_what_the_teacher_costs() -> None:
+@pytest.mark.parametrize("options", [{"window": 5}, {"window": 20}, {"window": 2, "start": 1000}])
+def test_a_time_budget_knows_what_the_teacher_costs(options: dict[str, int]) -> None:
     """The probe times steps that are distilled, and leaves no trace in the model."""
-    term = distil(teacher="sdv", window=5)
+    term = distil(teacher="sdv", **options)
+    asked = []
+    term.taught = lambda *given: asked.append(given) or Distil.taught(term, *given)  # type: ignore[method-assign,func-returns-value]
     losses = {"main": Loss([SpanLoss(), term])}
     made, held_out = ({"main": Part(tiny.corpus(size), tiny.windows(tiny.corpus(size)))} for size in (3, 1))
     model = tiny.model(dropout=0.1)
     before = parameters(model)
     assert planning.make_plan(TrainOptions(minutes=0.01, batch_tokens=512), made, model, losses, held_out)
-    assert term.teacher.ready
+    assert asked
     assert all(torch.equal(value, before[name]) for name, value in parameters(model).items())

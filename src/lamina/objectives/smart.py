@@ -107,6 +107,13 @@ class Smart:
 
     # ---- the memory
 
+    @property
+    def waits(self) -> int:
+        return 0
+
+    def rehearse(self, model: Model) -> None:
+        """The first call makes the memory."""
+
     def _past(self, model: Model, batch: Batch) -> Outputs:
         """What the mean of past models says."""
         trained = trained_by(model, self.task)

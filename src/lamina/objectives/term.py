@@ -26,7 +26,16 @@ class Term(Protocol):
 class Remembers(Protocol):
     """A term with a memory of the steps that were: it is told of each, and its memory is part of a checkpoint."""
 
+    @property
+    def waits(self) -> int:
+        """Of how many steps it must be told before it has any effect."""
+        ...
+
     def after_step(self, model: Model) -> None: ...
+
+    def rehearse(self, model: Model) -> None:
+        """Fills the memory with the model as it is, so that a probe can time what the term does once it has one."""
+        ...
 
     def state_dict(self) -> dict[str, Tensor]: ...
 
