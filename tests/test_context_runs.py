@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,25 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert len(each) == 180 and len(questions) == 60
     written = json.loads((folder / "run" / "questions.json").read_text())
     assert {name: questions[name] for name in written} == written and len(written) == 40
+
+
+def test_predictions_are_written_over_nothing(folder: Path, tmp_path: Path) -> None:
+    data = Path(shutil.copy(folder / "dev.json", tmp_path))
+    before = data.read_bytes()
+    for names, message in (
+        (("--out", data), "is the original, which is never overwritten"),
+        (("--out", tmp_path / "a.json", "--nbest", data), "is the original, which is never overwritten"),
+        (("--out", tmp_path / "a.json", "--nbest", tmp_path / "a.json"), "is named twice: one would be written over the other"),
+    ):
+        refused = lamina("predict", folder / "run", "--data", data, *names, "--threads", 1)
+        assert refused.code == 2 and message in refused.err and refused.err.count("\n") == 1
+    assert data.read_bytes() == before and list(tmp_path.iterdir()) == [data]
+
+
+def test_inspect_counts_questions_not_contexts(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(f'[data]\ntrain = "{folder}/train.json"\nholdout = 0.2\nquestions = 30\n')
+    report = json.loads(lamina("inspect", tmp_path / "small.toml", "--threads", 1, "--json").out)["training"]
+    assert report["questions"] == 24 and report["windows"] >= 72
 
 
 def test_predictions_of_questions_are_scored(folder: Path, tmp_path: Path) -> None:

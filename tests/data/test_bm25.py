@@ -150,8 +150,10 @@ def test_the_command(tmp_path: Path) -> None:
         (("--bm25", 0, "--out", out), "bm25"),
         (("--bm25", 2, "--out", tmp_path / "x.csv"), "name another"),
         (("--bm25", 2, "--out", tmp_path / "x.txt"), "unknown ending"),
+        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten: name another file"),
     ):
         wrong = lamina("data", "contexts", tmp_path / "dev.json", *arguments)
         assert wrong.code == 2 and message in wrong.err
+    assert json.loads((tmp_path / "dev.json").read_text()) == to_squad(corpus())
     again = lamina("data", "contexts", out, "--bm25", 2, "--out", tmp_path / "x.jsonl")
     assert again.code == 2 and "several contexts already" in again.err

@@ -127,11 +127,12 @@ def data_contexts(
     """Put every question to its own paragraph and to others of the file that look most like it (BM25)."""
     from lamina.data import contexts
     from lamina.data.bm25 import with_neighbours
-    from lamina.data.sources import load_examples
+    from lamina.data.sources import check_writes, load_examples
     from lamina.files import make_folder
     from lamina.progress import shown
 
     contexts.check_name(out)
+    check_writes(file, [out])
     make_folder(out.parent)
     examples = load_examples(file, duplicate_ids=duplicate_ids)
     with shown() as progress:

@@ -156,9 +156,13 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer a whole data set, or judge its sentences. Gold answers and labels in it are not looked at."""
-    for path in (out, nbest, null_odds, by_question):
-        if path is not None and not path.absolute().parent.is_dir():
+    from lamina.data.sources import check_writes
+
+    files = [path for path in (out, nbest, null_odds, by_question) if path is not None]
+    for path in files:
+        if not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
+    check_writes(data, files)
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     if task in (None, reader.question_task) and reader.question_task is not None:
         found, said = _predict_answers(reader, data, out, nbest, null_odds, by_question, duplicate_ids)

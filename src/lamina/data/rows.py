@@ -27,6 +27,12 @@ def kind_of(path: Path) -> str:
     raise LaminaError(f"{path}: unknown ending: expected .json, .jsonl or .csv, alone or with .gz or .xz after it")
 
 
+def check_apart(original: Path, out: Path) -> None:
+    """Nothing is written over the data that it is made from."""
+    if same_file(original, out):
+        raise LaminaError(f"{out}: is the original, which is never overwritten: name another file")
+
+
 def same_file(one: Path, other: Path) -> bool:
     """Also through symbolic and hard links."""
     try:

@@ -69,6 +69,16 @@ class Listed:
     path: Path | None = None
 
 
+def check_writes(name: str, outs: Sequence[Path]) -> None:
+    """What is made from the data of that name goes neither over it nor twice into one file."""
+    place = locate(name)
+    for number, out in enumerate(outs):
+        if isinstance(place, Path):
+            rows.check_apart(place, out)
+        if any(rows.same_file(out, other) for other in outs[:number]):
+            raise LaminaError(f"{out}: is named twice: one would be written over the other")
+
+
 def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answers: squad.Answers = "check") -> list[Example]:
     """The examples of the data of that name."""
     place = locate(name)

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, cast
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
 from lamina.data.faults import MISSING, Counts, Fault, Problem, Report, described, id_note, short, text_fault
-from lamina.data.rows import csv_rows, jsonl_rows, kind_of, parse_json, same_file
+from lamina.data.rows import check_apart, csv_rows, jsonl_rows, kind_of, parse_json
 from lamina.errors import LaminaError
 from lamina.files import decode, pack, read_bytes, unpack, write_atomically
 
@@ -92,8 +92,7 @@ def clean(path: Path, out: Path) -> CleanReport:
     path, out = Path(path), Path(out)
     if kind_of(out) != ".json":
         raise LaminaError(f"{out}: cleaned data is SQuAD JSON: name it .json, .json.gz or .json.xz")
-    if same_file(path, out):
-        raise LaminaError(f"{out}: is the original, which is never overwritten: name another file")
+    check_apart(path, out)
     counts = Counts()
     found = list(_walk_file(path, duplicate_ids="error", answers="check", counts=counts))
     kept = [each.example for each in found if each.example is not None]
