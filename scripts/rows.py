@@ -47,15 +47,18 @@ def main() -> None:
     found = recorded(given.folder, table)
     with ThreadPoolExecutor(given.workers) as workers:
         trainings = {
-            workers.submit(train, out, table.get("recipe"), settings_of(table, name, seed)): name
+            workers.submit(train, out, table.get("recipe"), settings_of(table, name, seed)): (name, seed)
             for (name, seed), out in outs.items()
             if (given.only is None or name in given.only) and not (given.missing and key(seed) in found.get(name, {}))
         }
+        done: dict[tuple[str, int | None], Path] = {}  # other folders may be of other settings
         for training in as_completed(trainings):
             training.result()
-            found = gather(table, outs, found)
+            new = trainings[training]
+            done[new] = outs[new]
+            found = gather(table, done, found)
             if "against" in table:
-                compare(found, table["against"], {name: outs[name, None] for name in table["rows"]}, trainings[training])
+                compare(found, table["against"], {name: outs[name, None] for name in found if (name, None) in outs}, new[0])
             write(given.folder, found)
     for name, members in table.get("ensembles", {}).items():
         out = runs / slug(name)
@@ -105,15 +108,14 @@ def described(table: dict[str, Any], name: str) -> list[str]:
     return settings if recipe is None or any(s.startswith("recipe: ") for s in settings) else [f"recipe: {recipe}", *settings]
 
 
-def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], known: dict[str, Any]) -> dict[str, Any]:
-    """What the finished trainings were worth, in the order of the table; of others, what is known."""
+def gather(table: dict[str, Any], done: dict[tuple[str, int | None], Path], known: dict[str, Any]) -> dict[str, Any]:
+    """What these trainings were worth, in the order of the table; of others, what is known."""
     found: dict[str, Any] = {}
     for name in table["rows"]:
         if name in known:
             found[name] = known[name]
         for seed in table.get("seeds", [None]):
-            out = outs[name, seed]
-            if (out / "scores.json").is_file():
+            if (out := done.get((name, seed))) is not None:
                 found.setdefault(name, {"settings": described(table, name)})
                 found[name] |= row(out) if seed is None else {key(seed): row(out)}
                 if "reach" in table:
@@ -124,9 +126,10 @@ def gather(table: dict[str, Any], outs: dict[tuple[str, int | None], Path], know
 def compare(found: dict[str, Any], bases: list[str], outs: dict[str, Path], new: str) -> None:
     """Writes into the new row, or into all whose base it is, how they differ from their bases: by context and, where there
     are several, by question."""
-    for name, one in ((name, found[name]) for name in outs if name in found):
+    for name, one in ((name, found[name]) for name in outs):
         base = next((base for base in bases if name.startswith(base)), bases[-1])
-        if name != base and new in (name, base) and all((outs[run] / "scores.json").is_file() for run in (name, base)):
+        there = all(run in outs and (outs[run] / "scores.json").is_file() for run in (name, base))
+        if there and name != base and new in (name, base):
             kinds = ("context", "question") if "questions" in one["scores"] else ("context",)
             one["against"] = {"row": base} | {kind: difference(outs[base], outs[name], kind) for kind in kinds}
 

@@ -122,6 +122,10 @@ def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
     eda = {"alpha": 0.5, "ramp": True, "ramp_by": "epoch", "operations": ["delete"]}
     first, *_, last = np.array_split(changes(recipe(tmp_path, "train.epochs=3", augment={"eda": eda})), 4)
     assert not first.any() and last.mean() > 0
+    with pytest.raises(LaminaError, match=r"ramp_by = \"epoch\" changes nothing in the first epoch: raise train\.epochs"):
+        recipe(tmp_path, "train.epochs=1", augment={"eda": eda})
+    with pytest.raises(LaminaError, match=r"augment\.eda\.operations"):
+        recipe(tmp_path, augment={"eda": {"operations": []}})
 
 
 def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:

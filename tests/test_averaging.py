@@ -69,6 +69,20 @@ def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Pat
     assert json.loads(evaluated.out)["f1"] == pytest.approx(scores["zero"]["f1"])
 
 
+def test_the_checkpoints_of_one_run_are_averaged_too(folder: Path, tmp_path: Path) -> None:
+    """Stochastic weight averaging: the mean of where a run has been."""
+    settings = ("--set", "train.epochs=1", "--set", "train.checkpoints=0.5", "--set", "train.schedule=constant")
+    assert lamina("train", folder / "small.toml", "--out", tmp_path / "run", *settings).code == 0
+    kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    assert len(kept) == 2
+    assert lamina("average", *kept, "--out", tmp_path / "swa").code == 0
+    first, second, mean = (load_file(Run(path).model) for path in (*kept, tmp_path / "swa"))
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+    for name, value in mean.items():
+        torch.testing.assert_close(value, (first[name] + second[name]) / 2, atol=1e-6, rtol=0)
+    assert read_json(Run(tmp_path / "swa").scores)["zero"]["total"] == 25
+
+
 def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:
     made = average(runs(folder), tmp_path / "out", data=str(folder / "unseen.json"))
     about, scores = read_json(made.info), read_json(made.scores)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lamina.answers.decode import AnswerOptions, decode
+from lamina.answers.decode import Across, AnswerOptions, decode
 from lamina.answers.ensemble import combine
 from lamina.answers.formats import predictions_json
 from lamina.data import contexts
@@ -53,10 +53,11 @@ def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times
     assert scores["best"]["threshold"] == pytest.approx(own["best"]["threshold"] - 1.25, abs=1e-4)
 
 
-def test_questions_with_several_contexts(dev: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("across", ["margin", "paper_probability"])
+def test_questions_with_several_contexts(dev: Path, tmp_path: Path, across: Across) -> None:
     """Over all contexts of a question, each run votes at its threshold for questions."""
     contexts.write(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
-    run = make_run(tmp_path / "run", tmp_path / "several.jsonl", 0, threshold=1.25)
+    run = make_run(tmp_path / "run", tmp_path / "several.jsonl", 0, answer=AnswerOptions(across=across), threshold=1.25)
     alone = ensemble([run.path] * 2, tmp_path / "alone", how="mean")["scores"]
     own = read_json(run.scores)
     for place in ("zero", "tuned"):

@@ -46,7 +46,7 @@ def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
     assert again["other"] == both["other"]
 
     (folder / "rows.toml").write_text(changed.replace("train.epochs=1", "train.epochs=2"))
-    shutil.rmtree(tmp_path / "runs")
+    shutil.rmtree(tmp_path / "runs" / "table" / "other")
     rows(folder, "--only", "other", "--missing")
     assert set(json.loads((folder / "rows.json").read_text())) == {"other"}, "the settings of all rows count too"
 

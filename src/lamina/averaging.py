@@ -1,7 +1,8 @@
 """Finished runs of one recipe -> a run whose weights are the mean of theirs (a model soup): no dearer to use than one of them.
 
 Wortsman et al. 2022, the uniform soup. It can work because runs that begin with the same pretrained weights end near each
-other; of encoders that began at random it is not to be expected.
+other; of encoders that began at random it is not to be expected. The checkpoints of one run (`train.checkpoints`) are runs
+too: their mean is stochastic weight averaging (Izmailov et al. 2018).
 
 What was settled on the members' held-out parts does not carry over: each seed holds out other articles, on which the other
 members were trained. So the threshold for "no answer" is 0 and confidences are not calibrated, unless `data` names questions

@@ -4,15 +4,17 @@ Runs that read the same windows are combined by their logits, others by their n-
 tuned on the dev set. In the scores, "tuned" is each run voting at the threshold that it chose on its own held-out questions,
 which makes 0 the threshold of all together; "zero" is the runs as they are, which is the paper's way; "best" is the best
 that any threshold would have given to the first. Where questions have several contexts, "questions" holds the same for what is
-said over all of them, by the first run's `answer.across`, each run voting at its threshold for questions.
+said over all of them, by the first run's `answer.across`, each run voting at its threshold for questions; with the
+paper's rule, whose thresholds are of probabilities, all together at the mean of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean as mean
 from typing import Any, Literal
 
 from lamina.answers.decode import Prediction, decode
@@ -20,6 +22,7 @@ from lamina.answers.ensemble import How, at_threshold, combine, combine_nbest
 from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
+from lamina.data.splits import counted
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.evaluation import by_question, references, score_all, score_at, several_contexts
@@ -54,15 +57,18 @@ def ensemble(
     scored = [member.scored for member in members]
     examples = same_questions(scored, data)
     route: Route = "logits" if len({(one.fingerprint, one.answer) for one in scored}) == 1 else "nbest"
-    progress.say(f"combining {len(members)} runs on {len(examples)} questions by their {route}")
+    progress.say(f"combining {len(members)} runs on {counted(examples)} by their {route}")
     combined = partial(_combine, members, examples, how, route)
     plain, voted = combined([0.0] * len(members)), combined([one.threshold for one in scored])
     scores: dict[str, Any] = _scores(plain, voted, examples)
     by_questions: list[Prediction] = []
     if several_contexts(examples):
-        votes, across = combined([one.question_threshold for one in scored]), scored[0].answer.across
+        across, limits = scored[0].answer.across, [one.question_threshold for one in scored]
         of_plain, questions = by_question(plain, examples, across)
-        by_questions, _ = by_question(votes, examples, across)
+        if across == "margin":
+            by_questions, _ = by_question(combined(limits), examples, across)
+        else:  # thresholds are of probabilities, not of logits
+            by_questions = [replace(one, null=one.null - mean(limits)) for one in of_plain]
         scores["questions"] = _scores(of_plain, by_questions, questions)
     nbest = nbest_json(voted)
     counts = answer_counts(references(examples), ranked_texts(nbest))

@@ -88,6 +88,8 @@ def read_json(path: Path) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise LaminaError(f"{path}: not valid JSON ({error})") from None
+    except RecursionError:
+        raise LaminaError(f"{path}: the JSON is nested too deeply") from None
 
 
 def make_folder(path: Path) -> None:

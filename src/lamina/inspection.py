@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from lamina.assemble import build_on_meta
+from lamina.data.splits import questions_of
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
@@ -111,7 +112,7 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
         live, once = live + above * layer, once + below * layer
         if reason is None:
             size += sum(stored_bytes(recipe, model, part, name) for part in (windows, holdout))
-        report["questions"] += len(learned)
+        report["questions"] += len(learned) if task.of_sentences else len(questions_of(learned))
         report["windows"] += len(windows)
         report["tokens_per_epoch"] += len(windows.ids)
     rate = USUAL_SHARE_OF_PEAK * matmul_peak()

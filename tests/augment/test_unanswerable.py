@@ -173,6 +173,8 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
     assert change_number(begin, random.Random(0)) is None
     pages = tiny.example("a . 9 , 800 pages .", "a", question="what has 9 , 800 pages ?")
     assert " , " in asked(change_number(pages, random.Random(0)))
+    endless = tiny.example("a owl", "a", question=f"Who has {'9' * 400} or {'9' * 308} owls?")
+    assert change_number(endless, random.Random(0)) is None
 
 
 @pytest.mark.parametrize(
@@ -257,6 +259,18 @@ def test_questions_count_not_their_contexts(replace: bool) -> None:
     assert len(found) == 3 * len(held), "a made question has the other contexts, too"
     assert len({(example.group, example.question) for example in found}) == len(held)
     assert len({example.id for example in found}) == len(found)
+
+
+def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
+    own = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
+    others = ("Bob Crane was born in 1870 and grew up by the sea.", "The sea was rough in 1870.")
+    source = tiny.example(own, "1890", question="In which year was Ada Thorn born?", id="q#0")
+    contexts = [dataclasses.replace(source, id=f"q#{n}", context=text, answers=()) for n, text in enumerate(others, 1)]
+    made = make_unanswerable([source, *contexts], UnanswerableOptions(share=0.5, kinds=("entity",)), 0)
+    assert [(one.question, one.context) for one in made] == [
+        ("In which year was Bob Crane born?", own),
+        ("In which year was Bob Crane born?", others[1]),
+    ]
 
 
 def test_each_says_how_it_was_made() -> None:

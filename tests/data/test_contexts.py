@@ -111,6 +111,7 @@ def test_ids_that_come_twice(tmp_path: Path) -> None:
         ({"qa": {"question": "Who?", "answers": [5]}}, "line 2.qa: an answer is 5, not a text"),
         ({"qa": {"question": "Who?", "answer": 5}}, "line 2.qa: answers are 5, not a list"),
         ({"qa": {"question": "Who?", "answer": "x", "id": [1]}}, "line 2.qa: id is a list"),
+        ({"qa": {"question": "Who?", "answer": "x", "id": "\ud800"}}, "line 2.qa: id holds half a character"),
         ({"paragraphs": None}, "line 2: paragraphs are missing"),
         ({"paragraphs": []}, "line 2: there are no paragraphs"),
         ({"paragraphs": "text"}, "line 2: paragraphs are 'text'"),

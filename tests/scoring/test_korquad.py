@@ -112,6 +112,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(lamina(*asked, "--nfc").out) == {"nfc_exact_match": 100, "nfc_f1": 100}
     refused = lamina("score", "--data", dev, "--predictions", said, "--nfc")
     assert refused.code == 2 and refused.err == "lamina: --nfc: only --metric korquad compares texts in NFC: leave it out\n"
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 200_000)
+    refused = lamina("score", "--data", dev, "--predictions", deep)
+    assert refused.code == 2 and refused.err == f"lamina: {deep}: the JSON is nested too deeply\n"
     refused = lamina(*asked, "--null-odds", said)
     assert refused.code == 2 and "KorQuAD 1.0 has no unanswerable questions" in refused.err
 

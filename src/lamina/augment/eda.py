@@ -58,7 +58,7 @@ class EdaOptions(BaseModel):
     alpha: float = Field(default=0.1, ge=0, le=1)  # the strength
     ramp: bool = False  # from 0 at the beginning of training to alpha at its end
     ramp_by: Literal["progress", "epoch"] = "progress"  # example by example, or one strength an epoch as in the paper
-    operations: tuple[Operation, ...] = ("swap", "delete", "duplicate")
+    operations: tuple[Operation, ...] = Field(default=("swap", "delete", "duplicate"), min_length=1)
     synonyms: str | None = None  # a file of words that mean the same, a line each group, for "synonyms" and "insert"
     mix: bool = False  # beside the contexts as they are, one to one, instead of in their place
     paper_leak: bool = False  # leave contexts without an answer as they are, which tells the label
@@ -310,8 +310,8 @@ def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
 
     >>> synonyms_of("(Big,", {"big": ["large"]})
     ['(Large,']
-    >>> synonyms_of("학교는", {"학교": ["학원"]})
-    ['학원은']
+    >>> synonyms_of("학교는", {"학교": ["학원"]}), synonyms_of("TV는", {"tv": ["텔레비전"]})
+    (['학원은'], ['텔레비전은'])
     """
     match = _EDGES.match(unicodedata.normalize("NFC", word))  # as the words are in the list, so that particles are seen
     if match is None or not match[2]:
@@ -320,7 +320,7 @@ def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
     if found := synonyms.get(core.lower()):
         return [before + (other[:1].upper() + other[1:] if core[0].isupper() else other) + after for other in found]
     for particle in _PARTICLES:
-        if core.endswith(particle) and (found := synonyms.get(core.removesuffix(particle))):
+        if core.endswith(particle) and (found := synonyms.get(core.removesuffix(particle).lower())):
             return [before + other + _particle(particle, other) + after for other in found]
     return []
 

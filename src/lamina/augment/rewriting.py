@@ -28,6 +28,10 @@ class AugmentOptions(BaseModel):
     def ramps(self) -> bool:
         return self.eda is not None and self.eda.ramp
 
+    @property
+    def ramps_by_epoch(self) -> bool:
+        return self.eda is not None and self.eda.ramp and self.eda.ramp_by == "epoch"
+
 
 _known = lru_cache(maxsize=4)(Known.of)  # passes over the same examples find out the same about them
 

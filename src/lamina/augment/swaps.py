@@ -11,7 +11,7 @@ from typing import Final
 
 from lamina.augment.antonyms import ANTONYMS
 from lamina.augment.entities import NUMBERS, ORDINALS, Entity, names, numerals, sentences
-from lamina.augment.ways import WORD, made_from, squeeze, stems
+from lamina.augment.ways import WORD, made_from, squeeze, stems, words_of
 from lamina.data.examples import Example
 
 _BOUND: Final = re.compile(
@@ -25,6 +25,7 @@ _AUXILIARIES: Final = re.compile(
 )
 _CONTRACTED: Final = {"can": "can't", "will": "won't"}
 _BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" asks for the same as "how short"
+_LARGEST: Final = 1e15  # beyond it, digits are no amount
 _ALSO_VERBS: Final = ("last", "close", "open", "lower", "cool", "slow", "light")
 
 
@@ -49,7 +50,7 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
     """A word of the question becomes its opposite, which the text does not use. A question that denies something stays."""
     if _NEGATED.search(example.question):
         return None
-    text = _words(example.context)
+    text = words_of(example.context)
     choices = []
     words = list(WORD.finditer(example.question))
     for before, match in pairwise(words):
@@ -70,7 +71,7 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
 def change_number(example: Example, draw: random.Random) -> Example | None:
     """A number, year, decade or ordinal of the question becomes one that the text does not hold."""
     question = example.question
-    text = _words(example.context)
+    text = words_of(example.context)
     choices = []
     for entity in numerals(question):
         before = question[: entity.start].rstrip().lower()
@@ -103,11 +104,6 @@ def negate(example: Example, _: random.Random) -> Example | None:
 @lru_cache(maxsize=4096)  # several questions are asked about a text
 def _entities(context: str, known: frozenset[str]) -> list[Entity]:
     return [*names(context, known), *(entity for entity in numerals(context) if entity.kind in ("month", "day"))]
-
-
-@lru_cache(maxsize=4096)
-def _words(context: str) -> frozenset[str]:
-    return frozenset(word.lower() for word in WORD.findall(context))
 
 
 def _replaced(question: str, place: tuple[int, int], text: str) -> str:
@@ -207,6 +203,8 @@ def _other_number(entity: Entity, draw: random.Random) -> str | None:
         return None
     figure, rest = digits.group(), text[digits.end() :]
     value = float(re.sub(r"[, ]", "", figure))
+    if value > _LARGEST:
+        return None
     if entity.kind == "year":
         return str(int(value) + (draw.choice((-1, 1)) if value < 1995 else -1) * draw.randint(2, 30))
     if entity.kind == "decade":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from lamina.data.examples import Example
@@ -47,6 +48,11 @@ def squeeze(text: str) -> str:
     'usbased'
     """
     return "".join(filter(str.isalnum, text.lower()))
+
+
+@lru_cache(maxsize=4096)  # several questions are asked about a text
+def words_of(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in WORD.findall(text))
 
 
 def stems(text: str) -> list[str]:

@@ -177,6 +177,8 @@ class _Walker:
     def _unique_id(self, given: object, number: int, faults: list[tuple[str, Fault]]) -> str:
         if given is not None and (isinstance(given, bool) or not isinstance(given, int | str) or not str(given).strip()):
             faults.append((".qa", Fault(f"id is {described(given)}, not a text or a whole number", "mend it or leave it out")))
+        elif what := text_fault("q" if given is None else str(given), "id"):
+            faults.append((".qa", Fault(what, "mend it or leave it out")))
         own = f"q{number}" if given is None else str(given)
         unique = own
         while unique in self.times:
