@@ -95,9 +95,9 @@ def with_neighbours(
     """Each question with its own paragraph and the `count` - 1 others that look most like it, in an order drawn by the seed.
 
     An answer's text may stand in another paragraph by chance ("two", "1990"), where it answers nothing. `hits` says what
-    becomes of such a paragraph. ``drop``: the next best takes its place, so that no paragraph with the answer's text is called
-    empty. ``answerable``: it counts as holding the answer, which is what paper 004 does. ``impossible``: it stays and counts as holding none. The
-    own paragraph keeps the answers and their places as they are.
+    becomes of such a paragraph. ``drop``: the next best takes its place, so that none that holds the text is called empty.
+    ``answerable``: it counts as holding the answer, which is what paper 004 does. ``impossible``: it stays and counts as
+    holding none. The own paragraph keeps the answers and their places as they are.
     """
     progress = progress or Silent()
     if len({example.group for example in examples}) < len(examples):
