@@ -27,6 +27,7 @@ from lamina.data.splits import (
     questions_of,
     sample,
     sample_questions,
+    without_unseen,
 )
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Windows, make_windows
@@ -135,7 +136,7 @@ def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
         return sample(chosen, _share(data.fraction, len(chosen)), seed), held_out
     examples = sample_questions(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
     kept, held_out_examples = hold_out(examples, data.holdout, seed)
-    kept = choose_contexts(kept, data.contexts, data.choose, seed)
+    kept = choose_contexts(without_unseen(kept, held_out_examples), data.contexts, data.choose, seed)
     return sample_questions(kept, _share(data.fraction, len(questions_of(kept))), seed), held_out_examples
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -256,7 +259,8 @@ def test_questions_count_not_their_contexts(replace: bool) -> None:
         held[example.group] = held.get(example.group, False) or bool(example.answers)
     assert 1 - sum(held.values()) / len(held) == pytest.approx(0.4, abs=0.01)
     assert (len(held) == len(fables())) is replace
-    assert len(found) == 3 * len(held), "a made question has the other contexts, too"
+    again = 0 if replace else 2 * sum(group.endswith("#other-paragraph") for group in held)
+    assert len(found) == 3 * len(held) - again, "a made question has the other contexts, too, unless the same stands there"
     assert len({(example.group, example.question) for example in found}) == len(held)
     assert len({example.id for example in found}) == len(found)
 
@@ -271,6 +275,18 @@ def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
         ("In which year was Bob Crane born?", own),
         ("In which year was Bob Crane born?", others[1]),
     ]
+
+
+def test_a_question_put_to_another_text_is_not_put_to_its_own_others_twice() -> None:
+    examples = [
+        one
+        for source in fables()
+        for one in (source, dataclasses.replace(source, id=f"{source.id}#1", context=f"It rained on {source.id}.", answers=()))
+    ]
+    rows = Counter((one.group, one.question, one.context) for one in examples)
+    made = make_unanswerable(examples, UnanswerableOptions(share=0.25, kinds=("paragraph",)), 0)
+    assert made
+    assert not [one for one in made if (source_id(one.group), one.question, one.context) in rows]
 
 
 def test_each_says_how_it_was_made() -> None:
@@ -288,6 +304,32 @@ def test_equal_for_equal_seeds_and_other_in_other_epochs() -> None:
     assert make_unanswerable(examples, options, 1, epoch=1) != first != make_unanswerable(examples, options, 2)
     once = options.model_copy(update={"per_epoch": False})
     assert make_unanswerable(examples, once, 1, epoch=1) == make_unanswerable(examples, once, 1, epoch=0)
+
+
+def test_equal_in_every_process() -> None:
+    """Sets of words have another order in each; sums over them must not."""
+    script = (
+        "from tests import tiny\n"
+        "from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable\n"
+        "a = 'heron wells morning figs snow'.split()\n"
+        "texts = [' '.join((a[i], a[(i + 1) % 5], a[(i + 2) % 5], f'x{i}')) for i in range(5)]\n"
+        "examples = [tiny.example(f'Amber stone {n}', f'{n}', question='Why heron wells morning figs snow 9?', id=f'{n}')"
+        " for n in range(9)] + [tiny.example(text, None, id=text) for text in texts]\n"
+        "made = make_unanswerable(examples, UnanswerableOptions(share=0.9, kinds=('paragraph',)), 0)\n"
+        "assert made\n"
+        "print([(one.id, one.context) for one in made])"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(said) == 1
 
 
 def test_there_may_be_enough_already_or_too_few_to_make() -> None:

@@ -20,6 +20,7 @@ from lamina.data.splits import (
     per_class,
     sample,
     sample_questions,
+    without_unseen,
 )
 from lamina.errors import LaminaError, LaminaWarning
 from tests.tiny import corpus, example
@@ -256,8 +257,24 @@ def test_questions_are_drawn_with_all_of_their_contexts(answerable: list[list[bo
     assert sample_questions(examples, None, seed) == first_questions(examples, None) == examples
 
 
+def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() -> None:
+    texts = [f"x {number}" for number in range(4)]  # each is the own text of a question and beside another's
+    examples = [
+        Example(f"{q}#{k}", "?", texts[(q + k) % 4], (Answer("x", 0),) if k == 0 else (), f"{q}", f"article {q}")
+        for q in range(4)
+        for k in range(3)
+    ]
+    kept, held = hold_out(examples, 0.25, 0)
+    unseen = {example.context for example in held}
+    left = without_unseen(kept, held)
+    assert [example for example in left if not example.answers] == [e for e in kept if not e.answers and e.context not in unseen]
+    assert [example for example in left if example.answers] == [e for e in kept if e.answers], "nothing else goes"
+    assert without_unseen(kept, []) == kept
+
+
 def test_with_one_context_each_nothing_changes() -> None:
     examples = corpus()
+    assert without_unseen(examples, examples) == examples
     assert sample_questions(examples, 17, 3) == sample(examples, 17, 3)
     assert first_questions(examples, 17) == examples[:17]
     assert choose_contexts(examples, 1, "sampled", 0) == examples

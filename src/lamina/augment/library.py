@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +13,8 @@ from lamina.data.examples import Example
 
 _WORDS_TO_TELL: Final = 4  # a question of fewer words that carry meaning ("Who joined the panel?") fits many texts
 _COMMON: Final = 0.05  # a word in more than this share of the texts finds none
+_SATURATION: Final = 1.5  # BM25's k1: how soon one more of the same word says nothing new
+_LENGTH: Final = 0.75  # and its b: how much longer texts must hold more of it
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Text:
 
 
 class Library:
-    """All texts of the data, to find those that share rare words with a question."""
+    """All texts of the data, to find those that are most like a question (Okapi BM25 over beginnings of words)."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         articles = {example.context: example.article for example in reversed(examples)}
@@ -41,24 +43,28 @@ class Library:
         self._given: defaultdict[str, set[str]] = defaultdict(set)  # the contexts that a question has already
         for example in examples:
             self._given[example.group].add(example.context)
-        self._holding: defaultdict[str, list[int]] = defaultdict(list)
-        for number, text in enumerate(self._texts):
-            for stem in text.stems:
-                self._holding[stem].append(number)
+        self._holding: defaultdict[str, dict[int, float]] = defaultdict(dict)  # of each word, how much it says of a text
+        counts = [Counter(stems(text.context)) for text in self._texts]
+        mean = sum(map(Counter.total, counts)) / max(1, len(counts))
+        for number, count in enumerate(counts):
+            size = _SATURATION * (1 - _LENGTH + _LENGTH * count.total() / max(1.0, mean))
+            for stem, times in count.items():
+                self._holding[stem][number] = times * (_SATURATION + 1) / (times + size)
 
     def alike(self, example: Example) -> Text | None:
         """The text most like what is asked that does not answer it: of the same article if there is one, else of any."""
-        asked = {stem: self._rarity(stem) for stem in set(stems(example.question))}
+        # In the question's order, not a set's: sums of rarities must come out alike in every process.
+        asked = {stem: self._rarity(stem) for stem in dict.fromkeys(stems(example.question))}
         total = sum(asked.values())
         if len(asked) < _WORDS_TO_TELL:
             return None
         scores: defaultdict[int, float] = defaultdict(float)
         common = max(50, _COMMON * len(self._texts))
         for stem, rarity in asked.items():
-            holding = self._holding.get(stem, [])
+            holding = self._holding.get(stem, {})
             if len(holding) <= common:
-                for number in holding:
-                    scores[number] += rarity
+                for number, weight in holding.items():
+                    scores[number] += rarity * weight
         own = frozenset(stems(example.context))
         ranked = sorted(scores, key=lambda number: (self._texts[number].article != example.article, -scores[number], number))
         for number in ranked[:50]:
@@ -74,8 +80,8 @@ class Library:
         return None
 
     def _rarity(self, stem: str) -> float:
-        """As in BM25: what few texts hold weighs more."""
-        holding = len(self._holding.get(stem, []))
+        """What few texts hold weighs more."""
+        holding = len(self._holding.get(stem, ()))
         return math.log(1 + (len(self._texts) - holding + 0.5) / (holding + 0.5))
 
 

@@ -45,7 +45,8 @@ from lamina.errors import LaminaWarning
 
 class UnanswerableOptions(BaseModel):
     """Questions that no text answers are made until they are `share` of all. Of questions with several contexts, each
-    counts once: it is unanswerable if no context holds an answer. A made one is put to the other contexts of its source."""
+    counts once: it is unanswerable if no context holds an answer. A made one is put to the other contexts of its source,
+    unless it asks the same there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -98,7 +99,9 @@ def make_unanswerable(
             for way in sorted(set(options.kinds) - used[source.id], key=lambda way: (counts[way], way)):
                 used[source.id].add(way)
                 if (one := makers[way](source, draw)) is not None:
-                    made += [one, *_others(one, source, contexts[source.group])]
+                    made.append(one)
+                    if options.replace or one.question != source.question:  # else these are there already
+                        made += _others(one, source, contexts[source.group])
                     replaced.add(source.group)
                     counts[way] += 1
                     break

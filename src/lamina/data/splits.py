@@ -120,6 +120,17 @@ def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list
     return [e for e in examples if home[e.group] not in held], [e for e in examples if home[e.group] in held]
 
 
+def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
+    """The kept examples without the contexts that no answer lies in and that held-out questions have, too.
+
+    Of questions with several contexts, most belong to other articles: what a held-out question is answered from would else be
+    trained on, and always as a text without an answer. A question with one context is held out by its article alone.
+    """
+    unseen = {example.context for example in held_out}
+    several = {group for group, contexts in questions_of(kept).items() if len(contexts) > 1}
+    return [e for e in kept if e.answers or e.group not in several or e.context not in unseen]
+
+
 def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
     """(kept, held out): about `share` of the rows, and of each class, drawn by the seed.
 
