@@ -4,16 +4,18 @@ Wortsman et al. 2022, the uniform soup. It can work because runs that begin with
 other; of encoders that began at random it is not to be expected. The checkpoints of one run (`train.checkpoints`) are runs
 too: their mean is stochastic weight averaging (Izmailov et al. 2018).
 
-What was settled on the members' held-out parts does not carry over: each seed holds out other articles, on which the other
-members were trained. So the threshold for "no answer" is 0 and confidences are not calibrated, unless `data` names questions
-that no member has seen. Those of the dev set are refused, for scores at a threshold that was tuned on them would flatter.
+Checkpoints of one run, or runs of one seed, held out the same part: thresholds and confidences are settled on it. Of several
+seeds there is none, as each holds out other articles, on which the others were trained: the threshold for "no answer" is then
+0 and confidences are not calibrated, unless `data` names questions that no member has seen. Those of the dev set and of the
+training data are refused, for scores at a threshold that was tuned on them would flatter.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,14 @@ from torch import Tensor
 
 from lamina.assemble import load_trained
 from lamina.cache.part import Part
-from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
 from lamina.files import make_folder, read_bytes, read_json, replacing, write_json
 from lamina.judging import Judges
-from lamina.material import AnyPart, cut, dev_of
+from lamina.material import AnyPart, cut, dev_of, split
 from lamina.progress import Progress, Silent
 from lamina.recipe import Recipe, TaskOptions, parse_recipe
 from lamina.run import FORMAT, Run, versions
+from lamina.trainer import first_difference
 from lamina.training.checkpoint import load_weights, trained_weights
 from lamina.training.options import choose_device
 
@@ -59,18 +61,19 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
         load_weights(trained.model, weights)
     else:
         trained.model.load_state_dict(weights)
-    nothing, dev = dict[str, AnyPart](), dict[str, AnyPart]()
+    seeds = {int(read_json(member.info)["seed"]) for member in members}
+    unseen, dev = dict[str, AnyPart](), dict[str, AnyPart]()
     for name, task in recipe.tasks.items():
-        nothing[name], dev[name] = (
-            Part(examples, cut(recipe, task, examples, trained.tokenizer)) for examples in ([], dev_of(task))
+        unseen[name], dev[name] = (
+            Part(examples, cut(recipe, task, examples, trained.tokenizer))
+            for examples in (_to_settle_on(recipe, task, data, seeds), dev_of(task))
         )
-    unseen = nothing if data is None else {name: _to_settle_on(recipe, name, data, trained.tokenizer) for name in recipe.tasks}
     run = Run(out)
     make_folder(out)
     judges = Judges(recipe, trained.tokenizer)
     settled = judges.settle(trained.model, unseen)
     judges.score(run, trained.model, dev, settled, progress)
-    _write(run, members, weights, settled, data)
+    _write(run, members, weights, settled, data or ("the held-out part" if len(seeds) == 1 else None))
     return run
 
 
@@ -123,9 +126,11 @@ def _same_recipe(members: Sequence[Run]) -> Recipe:
     recipes = [parse_recipe(read_json(member.recipe), name=str(member.recipe)) for member in members]
     wanted = _comparable(recipes[0])
     for member, recipe in zip(members, recipes, strict=True):
-        if difference := _difference(wanted, _comparable(recipe)):
+        if (found := _comparable(recipe)) != wanted:
+            place, value, other = first_difference(found, wanted)
             raise LaminaError(
-                f"{member.path}: its recipe is not that of {first.path} ({difference}): average seeds of one recipe"
+                f"{member.path}: its recipe is not that of {first.path} ({place.removeprefix('tasks.main.')} = {value!r}, "
+                f"not {other!r}): average seeds of one recipe"
             )
         for what, file in (("encoder's shape", "encoder"), ("tokenizer", "tokenizer")):
             if read_bytes(getattr(member, file)) != read_bytes(getattr(first, file)):
@@ -140,40 +145,35 @@ def _comparable(recipe: Recipe) -> dict[str, Any]:
     return values | {"train": {name: value for name, value in values["train"].items() if name not in _OF_THE_MACHINE}}
 
 
-def _difference(one: Any, other: Any, place: str = "") -> str:
-    """The first field in which two recipes differ, with both values; nothing where they do not."""
-    if one == other:
-        return ""
-    if isinstance(one, dict) and isinstance(other, dict):
-        key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
-        return _difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
-    return f"{place.removeprefix('tasks.main.')} = {other!r}, not {one!r}"
-
-
 def _encoder_of(run: Run) -> Mapping[str, Any]:
     found: Mapping[str, Any] = read_json(run.info).get("encoder", {})
     return found
 
 
-def _to_settle_on(recipe: Recipe, name: str, data: str, tokenizer: Tokenizer) -> AnyPart:
-    """The data to settle thresholds on, read as the task reads its dev set."""
-    task = recipe.tasks[name]
+def _to_settle_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int]) -> Sequence[Any]:
+    """What no member has seen, to settle thresholds on: `data`, read as the task reads its dev set, or what all held out."""
+    if data is None:
+        return split(task, *seeds)[1] if len(seeds) == 1 else []
     if len(recipe.tasks) > 1:
         raise LaminaError("--data: these runs have several tasks, of which one file cannot settle all thresholds: leave it out")
     other: TaskOptions = task.model_copy(
         update={"data": task.data.model_copy(update={"dev": data, "dev_every": None, "dev_questions": None})}
     )
     examples = dev_of(other)
-    if shared := set(examples) & set(dev_of(task)):
-        raise LaminaError(
-            f"--data {data}: {len(shared)} of its {len(examples)} are of the dev set; tuned on them, scores would flatter: "
-            "name other data"
-        )
-    return Part(examples, cut(recipe, task, examples, tokenizer))
+    learned: set[Any] = set()
+    with suppress(LaminaError):  # the training data may be elsewhere by now
+        learned = {example for seed in seeds for example in split(task, seed)[0]}
+    for known, what in ((set(dev_of(task)), "of the dev set"), (learned, "trained on")):
+        if shared := known & set(examples):
+            raise LaminaError(
+                f"--data {data}: {len(shared)} of its {len(examples)} are {what}; tuned on them, scores would flatter: "
+                "name other data"
+            )
+    return examples
 
 
 def _write(
-    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], data: str | None
+    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], settled_on: str | None
 ) -> None:
     """The files of a finished run; run.json, which says so, comes last."""
     first = members[0]
@@ -188,7 +188,7 @@ def _write(
             {"path": str(member.path), **{key: info.get(key) for key in ("seed", "threshold", "score")}}
             for member, info in zip(members, infos, strict=True)
         ],
-        "settled_on": data,
+        "settled_on": settled_on,
     }
     info = {
         "format": FORMAT,
@@ -199,9 +199,10 @@ def _write(
         "average": about,
         "threshold": 0.0,
         **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
-        "costs": {key: sum(cost.get(key, 0.0) for cost in costs) for key in ("train_seconds", "store_seconds")},
         "finished": True,
     }
+    if all(costs):  # checkpoints do not know theirs
+        info["costs"] = {key: sum(cost.get(key, 0.0) for cost in costs) for key in ("train_seconds", "store_seconds")}
     write_json(run.info, info)
 
 

@@ -66,7 +66,7 @@ def read_document(path: Path) -> Document:
     """The text of a file, by its ending; it may be packed (.gz, .xz)."""
     data = unpack(path, read_bytes(path))
     packed = path.suffix.lower() in (".gz", ".xz")
-    return make_document(str(path), data, (Path(path.stem) if packed else path).suffix.lower())
+    return make_document(_whole(str(path)), data, (Path(path.stem) if packed else path).suffix.lower())
 
 
 def make_document(name: str, data: bytes, suffix: str | None = None) -> Document:
@@ -113,7 +113,7 @@ def _pdf(name: str, data: bytes) -> Document:
 
 
 def _whole(text: str) -> str:
-    """With a question mark for each half of a surrogate pair, which is no character."""
+    """With a question mark for each half of a surrogate pair, which is no character: PDF files and odd file names have them."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -137,3 +138,11 @@ class replacing:  # noqa: N801 - reads as a verb where it is used
                 self._draft.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise LaminaError(f"{self._path}: cannot be written: {error.strerror or error}") from error
+
+
+def holds(test: Callable[[], bool]) -> bool:
+    """What a path says of itself (`path.is_file`); no, where it cannot be asked."""
+    try:
+        return test()
+    except OSError:  # a name too long for the file system, a folder closed to us
+        return False

@@ -20,6 +20,7 @@ from lamina.errors import LaminaError
 from lamina.files import read_json
 from lamina.material import cut, resolved, split, write_lap
 from lamina.model import Model
+from lamina.objectives.smart import trained_by
 from lamina.recipe import Recipe
 from lamina.storing import not_storable, stored_bytes
 from lamina.training.options import TrainOptions
@@ -99,7 +100,7 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
 def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     source = encoders.find(recipe.encoder, counting=True)
     tokenizer = Tokenizer(source.tokenizer)
-    live = once = 0.0
+    live = once = below = 0.0
     size = 0
     report: dict[str, Any] = {"questions": 0, "windows": 0, "tokens_per_epoch": 0}
     reason = not_storable(recipe, model)
@@ -108,8 +109,11 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
         windows = write_lap(recipe, name, learned, tokenizer, 0).windows
         holdout = cut(recipe, task, held_out, tokenizer)
         layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
-        above, below = _passes(model, name)
-        live, once = live + above * layer, once + below * layer
+        trained, blocks, frozen = _passes(model, name)
+        extra = task.terms.extra
+        live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
+        once += frozen * layer
+        below += (1 + extra.passes + extra.forwards) * frozen * layer  # where the frozen blocks run every time
         if reason is None:
             size += sum(stored_bytes(recipe, model, part, name) for part in (windows, holdout))
         report["questions"] += len(learned) if task.of_sentences else len(questions_of(learned))
@@ -125,10 +129,10 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
             "fits": fits,
         }
         if not fits:
-            live, once = live + once, 0.0
+            live, once = live + below, 0.0
     else:
         report["store"] = None
-        live, once = live + once, 0.0
+        live, once = live + below, 0.0
     epochs = recipe.train.epochs
     if recipe.train.minutes is not None:
         epochs = max(0.0, 60 * recipe.train.minutes * rate - once) / live if live else math.inf
@@ -140,12 +144,12 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     }
 
 
-def _passes(model: Model, task: str) -> tuple[int, int]:
-    """How many times a block's forward work an epoch takes above the cut, and how many blocks there are below it."""
+def _passes(model: Model, task: str) -> tuple[int, int, int]:
+    """How many times a block's forward work an epoch takes above the cut, of how many blocks, and how many are below it."""
     top = max(model.stored_layers(task, cut=model.encoder.config.layers))  # no layer above it is computed
     frozen = min(top, max(0, model.encoder.cut))
     above = model.encoder.layers[frozen:top]
-    return sum(3 if trains(block) else 2 for block in above), frozen  # the weights' gradients are one of the three
+    return sum(3 if trains(block) else 2 for block in above), len(above), frozen  # the weights' gradients are one of the three
 
 
 def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
@@ -160,9 +164,12 @@ def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
 
 
 def _memory_bytes(model: Model, recipe: Recipe) -> float:
-    """Weights, gradients and two moments in float32, and what a micro-batch keeps for its backward pass."""
+    """Weights, gradients and two moments in float32, what terms remember, and what a micro-batch keeps to go back."""
     config = model.encoder.config
     kept = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # numbers a token
     tokens = min(recipe.train.memory_tokens, recipe.train.batch_tokens if recipe.train.batch_windows is None else math.inf)
     stored = sum(p.numel() for p in model.parameters()) + 3 * sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return 4.0 * (stored + kept * tokens)
+    for name, task in recipe.tasks.items():
+        stored += task.terms.extra.copies * sum(value.numel() for value in trained_by(model, name).values())
+    at_once = 1 + max(min(1, task.terms.extra.passes) for task in recipe.tasks.values())
+    return 4.0 * (stored + at_once * kept * tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -74,10 +75,10 @@ def items_of_an_epoch(options: TrainOptions, parts: Parts) -> int:
 def checkpoint_names(options: TrainOptions, parts: Parts, steps: int) -> dict[int, str]:
     """After which steps a checkpoint is kept, and its name: the epochs, after which a shorter training would have ended."""
     names: dict[int, str] = {}
+    most = math.inf if options.minutes is not None else options.epochs
     for number in itertools.count(1) if options.checkpoints is not None else ():
         epochs = round(number * cast(float, options.checkpoints), 6)
-        step = sum(1 for _ in _steps(options, parts, epochs))
-        if step > steps:
+        if epochs > most or (step := sum(1 for _ in _steps(options, parts, epochs))) > steps:
             break
         names[step] = f"{epochs:g}"
     return names

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lamina.documents import Document, read_document
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import expanded
+from lamina.files import expanded, holds
 from lamina.progress import Progress, Silent
 from lamina.reader import Quote, Reader, Reply
 
@@ -47,7 +47,7 @@ def files_in(places: Iterable[str | Path]) -> list[Path]:
     """The files of that name, and those of folders, however deep, by name. Hidden ones in folders are left out."""
     found: dict[Path, None] = {}
     for place in map(expanded, places):
-        inside = list(_walk(place)) if place.is_dir() else [place]
+        inside = list(_walk(place)) if holds(place.is_dir) else [place]
         if not inside:
             raise LaminaError(f"{place}: the folder holds no files")
         found |= dict.fromkeys(inside)
@@ -116,7 +116,8 @@ def _walk(folder: Path) -> Iterator[Path]:
     for where, folders, names in os.walk(folder, onerror=refused):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         inside = (Path(where, name) for name in sorted(names) if not name.startswith("."))
-        yield from (path for path in inside if path.is_file() or not path.exists())  # a pipe would be waited for in vain
+        # A pipe would be waited for in vain; what cannot be looked at is told of when it is read.
+        yield from (path for path in inside if holds(path.is_file) or not holds(path.exists))
 
 
 def _renumbered(reply: Reply, numbers: dict[int, int]) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import resource
@@ -21,7 +22,7 @@ from lamina.assemble import build_losses, build_model, build_on_meta, make_optim
 from lamina.curves import Curves, draw_curves
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.files import expanded, make_folder, read_bytes, read_json, remove_drafts, replacing, write_json
 from lamina.inspection import count_parameters
 from lamina.judging import Judges
 from lamina.locks import alone, foreign
@@ -193,7 +194,7 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
     written = recipe.model_dump(mode="json")
     old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
     if old != written:
-        different = first_difference(old, written)
+        different = changed(old, written)
         raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
 
 
@@ -201,6 +202,7 @@ def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None
     """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
     for what, then, now in (
         ("the texts of data.train", old.get("windows"), new["windows"]),
+        ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
     ):
         if then != now:
@@ -211,11 +213,22 @@ def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
-def first_difference(old: Any, new: Any, path: str = "") -> str:
-    if isinstance(old, dict) and isinstance(new, dict):
-        key = next(key for key in [*old, *new] if old.get(key) != new.get(key))
-        return first_difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    return f"{path}: {old!r} then, {new!r} now"
+def changed(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """The first field of a recipe that is another now."""
+    place, then, now = first_difference(old, new)
+    return f"{place}: {then!r} then, {now!r} now"
+
+
+def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any]:
+    """The first field in which two different recipes differ, and what it is in each."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
+        return first_difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+    return place, one, other
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(read_bytes(expanded(path))).hexdigest()
 
 
 def _describe(recipe: Recipe, material: Material, device: torch.device) -> dict[str, Any]:
@@ -224,6 +237,7 @@ def _describe(recipe: Recipe, material: Material, device: torch.device) -> dict[
         "versions": versions(),
         "seed": recipe.train.seed,
         "encoder": {"name": material.source.name, "sha256": encoders.digest(material.source)},
+        "synonyms": [_digest(eda.synonyms) for task in recipe.tasks.values() if (eda := task.augment.eda) and eda.synonyms],
         "windows": [part.windows.fingerprint for parts in (material.training, material.holdout) for part in parts.values()],
         "device": str(device),
         "threads": torch.get_num_threads(),

@@ -2,7 +2,7 @@
 
 Lee and Kim (paper 004), after Wei and Zou 2019 (EDA) and Karimi et al. 2021 (AEDA's punctuation). Words are what white space
 separates. A word that overlaps an answer stays as it is with all that hangs on it, such as a Korean particle, and so does
-the order around it: words move only within their sentence and on their side of the answer. Answers keep their exact offsets.
+the order around it: words move only within their sentence and on their side of the answer. Offsets of answers follow exactly.
 
 Departures from the paper's code:
 

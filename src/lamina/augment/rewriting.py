@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from lamina.augment.eda import EdaOptions, augment_all, moments_of, read_synonyms, share_of
 from lamina.augment.unanswerable import Known, UnanswerableOptions, with_unanswerable
 from lamina.data.examples import Example
+from lamina.files import expanded
 
 
 class AugmentOptions(BaseModel):
@@ -56,5 +56,5 @@ def rewrite(
     if options.eda.ramp and options.eda.ramp_by == "progress":
         moments = moments_of(len(made) * (1 + options.eda.mix), seed=seed, epoch=lap)
         share = [(lap + moment) / epochs for moment in moments[-len(made) :]]  # with `mix`, augmented ones come last
-    synonyms = read_synonyms(Path(options.eda.synonyms)) if options.eda.synonyms else {}
+    synonyms = read_synonyms(expanded(options.eda.synonyms)) if options.eda.synonyms else {}
     return augment_all(made, options.eda, seed=seed, epoch=lap, share=share, synonyms=synonyms), moments

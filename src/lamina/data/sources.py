@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
@@ -25,6 +25,7 @@ from lamina.data import contexts, rows, sentences, squad, tables
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
+from lamina.files import holds
 
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
@@ -122,7 +123,7 @@ def locate(name: str) -> Path | Bundled:
     if name in BUNDLED:
         return Bundled(name)
     for place in _local_places(name):
-        if _holds(place.is_file):
+        if holds(place.is_file):
             return place
     if match := _HUB_SPLIT.fullmatch(name):
         repo = match["repo"]
@@ -161,13 +162,6 @@ def _local_places(name: str) -> Iterator[Path]:
             yield folder / f"{name}{ending}"
 
 
-def _holds(test: Callable[[], bool]) -> bool:
-    try:
-        return test()
-    except OSError:  # a name too long for the file system, a folder closed to us
-        return False
-
-
 def _data_files(folder: Path, *, deep: bool) -> list[Path]:
     """The files whose ending says that they may be data, sorted; none where the folder cannot be read."""
     try:
@@ -193,7 +187,7 @@ def _not_found(name: str) -> str:
     if name.startswith("hub:"):
         return f"{name}: not a name on the hub: write hub:owner/name/path/of/file.json or owner/name:split"
     path = Path(name).expanduser()
-    if _holds(path.is_dir):
+    if holds(path.is_dir):
         inside = ", ".join(file.name for file in _data_files(path, deep=False)[:5])
         return f"{name}: is a folder: name a file in it{f': {inside}' if inside else ' (it holds no data files)'}"
     close = get_close_matches(name, _known_names(path), n=3)
@@ -205,7 +199,7 @@ def _looked_at(name: str) -> str:
     folder = _data_folder()
     if folder is None:
         return f"no bundled name, no file {Path(name).expanduser()}, and $LAMINA_DATA is not set"
-    state = "" if _holds(folder.is_dir) else ", which is no folder"
+    state = "" if holds(folder.is_dir) else ", which is no folder"
     return f"no bundled name, no file {Path(name).expanduser()}, and not in $LAMINA_DATA ({folder}{state})"
 
 

@@ -20,7 +20,7 @@ from lamina.objectives.sentence import (
 )
 from lamina.objectives.smart import SmartOptions
 from lamina.objectives.span import SpanLoss, SpanLossOptions
-from lamina.objectives.term import Remembers, Term
+from lamina.objectives.term import Extra, Remembers, Term
 
 ObjectiveOptions = Annotated[
     SpanLossOptions
@@ -39,6 +39,7 @@ __all__ = [
     "CosineEmbeddingOptions",
     "CrossEntropyOptions",
     "DistilOptions",
+    "Extra",
     "ObjectiveOptions",
     "RDropOptions",
     "RankingOptions",
@@ -61,6 +62,13 @@ class TermsOptions(BaseModel):
     smart: SmartOptions | None = None
     distil: DistilOptions | None = None
     rdrop: RDropOptions | None = None
+
+    @property
+    def extra(self) -> Extra:
+        """What all of them take together."""
+        chosen = (self.ranking, self.smart, self.distil, self.rdrop)
+        each = [options.extra for options in chosen if options is not None and options.weight]
+        return Extra(*map(sum, zip(*each, strict=True)))
 
     def build(self, task: str, labels: Labels, objective: Term) -> list[Term]:
         """The terms of a task that is trained by `objective`."""

@@ -44,6 +44,7 @@ from lamina.model import Model
 from lamina.objectives.divergence import Measure, divergence, kl, mean_square
 from lamina.objectives.smart import trained_by, without_dropout
 from lamina.objectives.span import SpanLossOptions
+from lamina.objectives.term import Extra
 
 Weights = dict[str, Tensor]
 
@@ -68,7 +69,7 @@ class Teacher(Protocol):
     kept: dict[str, Weights]
 
     @property
-    def ready(self) -> bool: ...
+    def needs(self) -> int: ...
 
     def add(self, weights: Weights) -> None: ...
 
@@ -84,8 +85,9 @@ class LastSteps:
         self.kept: dict[str, Weights] = {}
 
     @property
-    def ready(self) -> bool:
-        return self.steps >= self.window
+    def needs(self) -> int:
+        """How many steps it must have seen."""
+        return self.window
 
     @property
     def place(self) -> str:
@@ -135,8 +137,8 @@ class PaperDifference(LastSteps):
     DIVISOR: Final = 5  # whatever the window
 
     @property
-    def ready(self) -> bool:
-        return "teacher" in self.kept
+    def needs(self) -> int:
+        return self.window + 1
 
     def add(self, weights: Weights) -> None:
         if self.steps // self.window % 2:
@@ -157,8 +159,8 @@ class MovingMean:
         self.kept: dict[str, Weights] = {}
 
     @property
-    def ready(self) -> bool:
-        return self.steps > 0
+    def needs(self) -> int:
+        return 1
 
     def add(self, weights: Weights) -> None:
         if not self.kept:
@@ -186,10 +188,10 @@ class Distil:
 
     @property
     def waits(self) -> int:
-        return max(self.start, 1 if self.options.teacher == "ema" else self.options.window)
+        return max(self.start, self.teacher.needs)
 
     def rehearse(self, model: Model) -> None:
-        while not self.teacher.ready:
+        while self.teacher.steps < self.teacher.needs:
             self.after_step(model)
         self.start = 0
 
@@ -197,7 +199,7 @@ class Distil:
         return {"distil.items": float(len(batch.ids) // batch.sides)}
 
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
-        if not self.teacher.ready or self.teacher.steps < self.start:
+        if self.teacher.steps < self.waits:
             return torch.zeros((), device=batch.ids.device)
         taught = self.taught(model, batch)
         if self.options.paper_code and isinstance(taught, SpanOutputs) and isinstance(outputs, SpanOutputs):
@@ -254,6 +256,11 @@ class DistilOptions(BaseModel):
         if self.paper_code and (self.teacher == "ema" or self.loss != "mse"):
             raise ValueError("paper_code is for the teachers sda and sdv with the loss mse: the paper has no others")
         return self
+
+    @property
+    def extra(self) -> Extra:
+        copies = {"sda": self.window + 1, "sdv": self.window, "ema": 1}
+        return Extra(forwards=self.window if self.teacher == "sdv" else 1, copies=copies[self.teacher])
 
     def build(self, task: str, labels: Labels) -> Distil:
         return Distil(self, task, self._teacher())

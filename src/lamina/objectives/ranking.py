@@ -26,6 +26,7 @@ from lamina.errors import LaminaError
 from lamina.heads.outputs import Outputs, PairOutputs
 from lamina.model import Model
 from lamina.objectives.targets import alike, need_pairs
+from lamina.objectives.term import Extra
 
 
 def text_numbers(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -79,6 +80,10 @@ class RankingOptions(BaseModel):
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out
     scale: float = Field(default=20.0, gt=0)  # of the cosines, before the softmax
+
+    @property
+    def extra(self) -> Extra:
+        return Extra()
 
     def build(self, task: str, labels: Labels) -> Ranking:
         need_pairs("terms.ranking", labels)

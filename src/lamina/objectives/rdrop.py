@@ -24,7 +24,7 @@ from lamina.data.batches import Batch
 from lamina.heads.outputs import Outputs
 from lamina.model import Model
 from lamina.objectives.divergence import divergence
-from lamina.objectives.term import Term
+from lamina.objectives.term import Extra, Term
 
 
 class RDrop:
@@ -51,6 +51,10 @@ class RDropOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     weight: float = Field(default=1.0, ge=0)  # of the divergence; 0 leaves the term out, with its second pass
+
+    @property
+    def extra(self) -> Extra:
+        return Extra(passes=1)
 
     def build(self, task: str, objective: Term) -> RDrop:
         return RDrop(task, objective, self.weight)

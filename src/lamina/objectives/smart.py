@@ -36,6 +36,7 @@ from lamina.errors import LaminaError
 from lamina.heads.outputs import Outputs
 from lamina.model import Model
 from lamina.objectives.divergence import divergence
+from lamina.objectives.term import Extra
 
 
 @contextmanager
@@ -148,6 +149,11 @@ class SmartOptions(BaseModel):
     radius: float | None = Field(default=None, gt=0)
     bregman: float = Field(default=1.0, ge=0)  # weight of the proximity beside the smoothness; 0 leaves it out
     decay: float = Field(default=0.99, ge=0, lt=1)  # of the mean of past weights
+
+    @property
+    def extra(self) -> Extra:
+        near = int(self.bregman > 0)
+        return Extra(forwards=near, passes=self.steps + 1, copies=near)
 
     def build(self, task: str, labels: Labels) -> Smart:
         return Smart(self, task)

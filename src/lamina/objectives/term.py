@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from lamina.data.batches import Batch
 from lamina.model import Model
+
+
+class Extra(NamedTuple):
+    """What a term takes beside the model's own pass over a batch."""
+
+    forwards: int = 0  # without gradients
+    passes: int = 0  # forward and backward
+    copies: int = 0  # of the parameters that train, in memory and in every checkpoint
 
 
 class Term(Protocol):

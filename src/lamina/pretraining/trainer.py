@@ -33,7 +33,7 @@ from lamina.pretraining.texts import Pair, hold_out, read_pairs, read_texts, wit
 from lamina.pretraining.vocabulary import train_vocabulary
 from lamina.progress import Progress, Silent
 from lamina.run import versions
-from lamina.trainer import first_difference, peak_memory_mb
+from lamina.trainer import changed, peak_memory_mb
 from lamina.training.checkpoint import State
 from lamina.training.loop import autocast, epochs_of, interruptible, seed_of, steps_left
 from lamina.training.options import choose_device, choose_precision
@@ -356,7 +356,7 @@ def _check_folder(folder: Pretraining, recipe: PretrainRecipe, *, resume: bool) 
     written = recipe.model_dump(mode="json")
     old = parse_pretrain_recipe(read_json(folder.info)["recipe"], name=str(folder.info)).model_dump(mode="json")
     if old != written:
-        different = first_difference(old, written)
+        different = changed(old, written)
         raise LaminaError(f"{folder.path}: the recipe has changed since it began ({different}): use another --out")
 
 
