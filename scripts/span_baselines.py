@@ -23,8 +23,7 @@ from typing import Any
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.data.splits import first_questions, questions_of
-from lamina.evaluation import references, several_contexts, whole_questions
-from lamina.judging import korquad
+from lamina.evaluation import korquad, references, several_contexts, whole_questions
 from lamina.scoring.squad import score_squad2
 
 DRAWS = 5

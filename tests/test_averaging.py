@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("average")
     (path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     (path / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(5))))
-    (path / "unseen.json").write_text(json.dumps(to_squad(tiny.corpus(8)[25:])))
+    (path / "unseen.json").write_text(json.dumps(to_squad(tiny.corpus(15)[60:])))
     (path / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=path))
     for seed in range(2):
         settings = ("--set", f"train.seed={seed}", "--set", "train.epochs=0.5")
@@ -80,7 +80,10 @@ def test_the_checkpoints_of_one_run_are_averaged_too(folder: Path, tmp_path: Pat
     assert any(not torch.equal(first[name], second[name]) for name in first)
     for name, value in mean.items():
         torch.testing.assert_close(value, (first[name] + second[name]) / 2, atol=1e-6, rtol=0)
-    assert read_json(Run(tmp_path / "swa").scores)["zero"]["total"] == 25
+    about, scores = read_json(Run(tmp_path / "swa").info), read_json(Run(tmp_path / "swa").scores)
+    assert scores["zero"]["total"] == 25
+    assert about["average"]["settled_on"] == "the held-out part" and "costs" not in about
+    assert about["calibration"] and about["threshold"] == scores["tuned"]["threshold"]
 
 
 def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:
@@ -92,6 +95,8 @@ def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: P
     for name in (folder / "dev.json", tmp_path / "same.json"):
         with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; tuned on them, scores would flatter"):
             average(runs(folder), tmp_path / "other", data=str(name))
+    with pytest.raises(LaminaError, match=r"\d+ of its 60 are trained on; tuned on them, scores would flatter"):
+        average(runs(folder), tmp_path / "other", data=str(folder / "train.json"))
     assert not (tmp_path / "other").exists()
 
 

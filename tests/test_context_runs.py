@@ -14,8 +14,7 @@ from lamina.data import contexts
 from lamina.data.bm25 import with_neighbours
 from lamina.data.sources import load_examples
 from lamina.errors import LaminaError
-from lamina.evaluation import whole_questions
-from lamina.judging import korquad
+from lamina.evaluation import korquad, whole_questions
 from lamina.material import dev_of, split
 from lamina.recipe import TaskOptions, parse_recipe
 from lamina.scored import Scored

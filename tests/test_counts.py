@@ -6,7 +6,7 @@ import pytest
 
 from lamina.assemble import build_on_meta
 from lamina.bundled import recipe_path
-from lamina.inspection import count_parameters, efficiency
+from lamina.inspection import count_parameters, efficiency, inspect
 from lamina.recipe import parse_recipe, read_recipe
 
 BERT_LARGE = 335_143_938  # with its pooler and the span head, as paper 001 counts it
@@ -100,3 +100,24 @@ def test_the_efficiency_of_paper_003() -> None:
         3.30,
         3.35,
     ]
+
+
+@pytest.mark.parametrize(
+    ("term", "forwards", "passes", "copies"),
+    [
+        ("distil.teacher=sda", 1, 0, 6),
+        ("distil.teacher=sdv", 5, 0, 5),
+        ("distil.teacher=ema", 1, 0, 1),
+        ("rdrop.weight=1", 0, 1, 0),
+        ("rdrop.weight=0", 0, 0, 0),
+        ("smart.steps=2", 1, 3, 1),
+    ],
+)
+def test_what_terms_take(term: str, forwards: int, passes: int, copies: int) -> None:
+    """A pass forward and back is three times the work of one forward, and keeps its own states to go back."""
+    settings = ["data.train=fables/dev", "data.holdout=0.1"]
+    plain, found = (inspect(parse_recipe({}, [*settings, *more])) for more in ([], [f"terms.{term}"]))
+    assert found["training"]["flops"] == pytest.approx(plain["training"]["flops"] * (1 + passes + forwards / 3))
+    remembered = copies * plain["parameters"]["trainable"] * 4e-6
+    more = found["memory_mb"] - plain["memory_mb"]
+    assert more > remembered + 50 if passes else more == pytest.approx(remembered, abs=1)

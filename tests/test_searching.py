@@ -12,6 +12,7 @@ import pytest
 
 import lamina as library
 from lamina import searching
+from lamina.asking import reply_text
 from lamina.documents import Document, read_document
 from lamina.errors import LaminaError
 from lamina.searching import files_in, search
@@ -123,6 +124,20 @@ def test_files_that_cannot_be_read_are_named_and_skipped(tmp_path: Path) -> None
     (reply,) = json.loads(result.out)
     quoted = Path(reply["context"])
     assert quoted in files and quoted.read_text()[reply["start"] : reply["end"]] == reply["answer"]
+
+
+def test_names_that_are_no_utf_8_are_shown_as_well_as_can_be(tmp_path: Path, reader: library.Reader) -> None:
+    """As they come out of archives of other systems; a strict output cannot print them as they are."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xc7\xd1.txt"))
+    path.write_text("The old mill at Dunmore was built in 1712 by Ada Thorn.")
+    found = search(reader, ["Who built the mill?"], files_in([tmp_path]), threshold=1e6)
+    assert [document.name for document in found.documents] == [f"{tmp_path}/??.txt"]
+    reply_text(found.replies[0], found.documents).encode()
+
+
+def test_what_is_too_long_for_a_path_is_no_folder() -> None:
+    place = "a text where a file was meant " * 40
+    assert files_in([place]) == [Path(place)]
 
 
 @pytest.mark.filterwarnings("default::lamina.LaminaWarning")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 
 from lamina.answers.calibration import Calibration, fit_calibration
 from lamina.answers.decode import Across, Prediction
+from lamina.answers.formats import predictions_json
 from lamina.answers.grouping import together
 from lamina.data.examples import Answer, Example
 from lamina.data.splits import questions_of
+from lamina.scoring.korquad import score_composed, score_korquad
 from lamina.scoring.squad import balanced_threshold, exact, f1, score_squad2
 
 Scores = dict[str, float]
@@ -107,13 +110,34 @@ def score_both(
     threshold: float,
     question_threshold: float,
     across: Across = "margin",
+    *,
+    korean: bool = False,
 ) -> dict[str, Any]:
     """As `score_all`, a score an example; where questions have several contexts, `questions` holds the same for each question
-    over all of its contexts, at a threshold of their own."""
+    over all of its contexts, at a threshold of their own. `korean` asks for KorQuAD's scores too."""
     scores: dict[str, Any] = dict(score_all(predictions, examples, threshold))
+    scores |= score_korean(predictions, examples, threshold) if korean else {}
     if several_contexts(examples):
-        scores["questions"] = score_all(*by_question(predictions, examples, across), question_threshold)
+        questions = by_question(predictions, examples, across)
+        scores["questions"] = dict(score_all(*questions, question_threshold))
+        scores["questions"] |= score_korean(*questions, question_threshold) if korean else {}
     return scores
+
+
+def score_korean(
+    predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float
+) -> dict[str, dict[str, float]]:
+    """KorQuAD's scores of the examples that have an answer: at the threshold, and when an answer is always given, as KorQuAD's
+    own questions all have one. Nothing where none has."""
+    answered = [example for example in examples if example.answers]
+    at = {"korquad": threshold, "korquad_always": math.inf} if answered else {}
+    return {name: korquad(answered, predictions_json(predictions, limit)) for name, limit in at.items()}
+
+
+def korquad(examples: Sequence[Example], texts: Mapping[str, str]) -> dict[str, float]:
+    """KorQuAD's scores of questions that have an answer, as they are and in NFC."""
+    golds = references(examples)
+    return {**score_korquad(golds, texts), **score_composed(golds, texts), "total": len(golds)}
 
 
 def _text(prediction: Prediction) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, Protocol, cast
@@ -16,7 +15,7 @@ from lamina.cache.part import Part
 from lamina.data.examples import Example, Sentence
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
-from lamina.evaluation import by_question, calibrate, references, score_at, score_both, several_contexts, tune_threshold
+from lamina.evaluation import by_question, calibrate, score_at, score_both, several_contexts, tune_threshold
 from lamina.files import make_folder, write_json
 from lamina.heads import AnswerabilityHeadOptions, CosineHeadOptions
 from lamina.heads.answerability import IMPOSSIBLE
@@ -30,7 +29,6 @@ from lamina.run import Run
 from lamina.saved import save_outputs
 from lamina.scoring.answerability import Doubles, answerability, score_answerability
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
-from lamina.scoring.korquad import score_composed, score_korquad
 from lamina.scoring.sentence import TaskScore, accuracy, distribution, macro_f1, mapped, overall, pearson, spearman
 from lamina.training.loop import Evaluation
 
@@ -162,12 +160,11 @@ class SpanJudge:
         logits, predictions = self._answers(model, part, progress)
         threshold = cast(float, settled["threshold"])
         of_questions = cast(float, settled.get("question_threshold", threshold))
-        scores = score_both(predictions, part.examples, threshold, of_questions, self._recipe.answer.across)
+        korean = self._recipe.train.scorer == "korquad"
+        scores = score_both(predictions, part.examples, threshold, of_questions, self._recipe.answer.across, korean=korean)
         texts = predictions_json(predictions, threshold)
-        scores |= self._korquad(part.examples, predictions, threshold)
         if "questions" in scores:
-            grouped, questions = self._by_question(predictions, part)
-            scores["questions"] |= self._korquad(questions, grouped, of_questions)
+            grouped, _ = self._by_question(predictions, part)
             write_json(run.questions, predictions_json(grouped, of_questions))
         if self._recipe.train.scorer == "bertvision_legacy":
             gold = gold_pieces(part.examples, self._tokenizer)
@@ -177,17 +174,6 @@ class SpanJudge:
         write_json(run.nbest, nbest_json(predictions))
         save_outputs(run, part.windows, logits)
         return scores
-
-    def _korquad(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], threshold: float
-    ) -> dict[str, dict[str, float]]:
-        """KorQuAD's scores too, where the recipe asks for them and any example has an answer: at the threshold, and when an
-        answer is always given, as KorQuAD's own questions all have one."""
-        has_answer = [example for example in examples if example.answers]
-        if self._recipe.train.scorer != "korquad" or not has_answer:
-            return {}
-        at = {"korquad": threshold, "korquad_always": math.inf}
-        return {name: korquad(has_answer, predictions_json(predictions, limit)) for name, limit in at.items()}
 
     def _by_question(self, predictions: Sequence[Prediction], part: Part[Example]) -> tuple[list[Prediction], list[Example]]:
         return by_question(predictions, part.examples, self._recipe.answer.across)
@@ -297,12 +283,6 @@ class SentenceJudge:
 
     def _threshold(self, outputs: dict[str, Floats], gold: Doubles) -> float:
         return 0.0 if self._raw or "cosine" not in outputs else best_threshold(outputs["logits"], gold)
-
-
-def korquad(examples: Sequence[Example], texts: Mapping[str, str]) -> dict[str, float]:
-    """KorQuAD's scores of questions that have an answer, as they are and in NFC."""
-    golds = references(examples)
-    return {**score_korquad(golds, texts), **score_composed(golds, texts), "total": len(golds)}
 
 
 def how_scored(task: TaskOptions) -> Scored:

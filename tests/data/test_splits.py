@@ -267,7 +267,9 @@ def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() 
     kept, held = hold_out(examples, 0.25, 0)
     unseen = {example.context for example in held}
     left = without_unseen(kept, held)
-    assert [example for example in left if not example.answers] == [e for e in kept if not e.answers and e.context not in unseen]
+    assert [example for example in left if not example.answers] == [
+        e for e in kept if not e.answers and e.context not in unseen
+    ]
     assert [example for example in left if example.answers] == [e for e in kept if e.answers], "nothing else goes"
     assert without_unseen(kept, []) == kept
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from lamina.data.examples import Answer, Example
 from lamina.data.squad import read, to_squad
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.evaluation import references
+from lamina.evaluation import korquad, references
 from lamina.files import read_json
-from lamina.judging import korquad
 from lamina.scoring.korquad import exact, f1, normalize, score_composed, score_korquad
 from tests import tiny
 from tests.command import lamina
@@ -137,3 +136,5 @@ def test_a_run_is_scored_by_it_beside_the_official_scores(tmp_path: Path) -> Non
     assert scores["korquad"]["total"] == 16
     spans = {name: next(one["text"] for one in best if one["text"]) for name, best in read_json(out / "nbest.json").items()}
     assert scores["korquad_always"] == korquad(has_answer, spans)
+    evaluated = lamina("evaluate", out, "--data", tmp_path / "dev.json", "--json")
+    assert json.loads(evaluated.out)["korquad"] == scores["korquad"]

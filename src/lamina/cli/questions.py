@@ -333,7 +333,7 @@ def _search(
 
 def _tuned_first(scores: dict[str, Any]) -> dict[str, Any]:
     tuned: dict[str, Any] = scores["tuned"]
-    return tuned | {"zero": scores["zero"]}
+    return tuned | {name: scores[name] for name in ("zero", "korquad", "korquad_always") if name in scores}
 
 
 def _documents(names: list[str]) -> list[Document]:

@@ -140,9 +140,12 @@ class QuestionReader(TrainedReader):
 
     def evaluate(self, examples: Sequence[Example], progress: Progress | None = None) -> dict[str, Any]:
         """The official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives. Where
-        questions have several contexts these count one by one, and `questions` has the scores over all of them."""
+        questions have several contexts these count one by one, and `questions` has the scores over all of them. KorQuAD's
+        scores stand beside them if the model was trained with `train.scorer = "korquad"`."""
         predictions = self.predict(examples, progress)
-        return score_both(predictions, examples, self.threshold, self.question_threshold, self.recipe.answer.across)
+        thresholds = self.threshold, self.question_threshold
+        korean = self.recipe.train.scorer == "korquad"
+        return score_both(predictions, examples, *thresholds, self.recipe.answer.across, korean=korean)
 
     @property
     def question_task(self) -> str | None:
