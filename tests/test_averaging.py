@@ -95,8 +95,9 @@ def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: P
     for name in (folder / "dev.json", tmp_path / "same.json"):
         with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; tuned on them, scores would flatter"):
             average(runs(folder), tmp_path / "other", data=str(name))
-    with pytest.raises(LaminaError, match=r"\d+ of its 60 are trained on; tuned on them, scores would flatter"):
-        average(runs(folder), tmp_path / "other", data=str(folder / "train.json"))
+    (tmp_path / "learned.json").write_text(json.dumps(to_squad(tiny.corpus(12)[25:])))
+    with pytest.raises(LaminaError, match=r"\d+ of its 35 are trained on; tuned on them, scores would flatter"):
+        average(runs(folder), tmp_path / "other", data=str(tmp_path / "learned.json"))
     assert not (tmp_path / "other").exists()
 
 
