@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 import lamina as library
 from lamina.averaging import average, mean_weights
 from lamina.data.squad import to_squad
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import read_json, write_json
 from lamina.run import Run
 from tests import tiny
@@ -84,6 +84,17 @@ def test_the_checkpoints_of_one_run_are_averaged_too(folder: Path, tmp_path: Pat
     assert scores["zero"]["total"] == 25
     assert about["average"]["settled_on"] == "the held-out part" and "costs" not in about
     assert about["calibration"] and about["threshold"] == scores["tuned"]["threshold"]
+
+
+def test_without_the_training_data_the_threshold_is_0(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run0", tmp_path / "run")
+    recipe = read_json(tmp_path / "run" / "recipe.json")
+    recipe["tasks"]["main"]["data"]["train"] = str(tmp_path / "gone.json")
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(recipe))
+    with pytest.warns(LaminaWarning, match=r"gone\.json.*; so the threshold is 0: name other data with --data"):
+        made = average([tmp_path / "run"], tmp_path / "out")
+    about = read_json(made.info)
+    assert (about["threshold"], about["average"]["settled_on"]) == (0, None)
 
 
 def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:

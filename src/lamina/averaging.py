@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from lamina.assemble import load_trained
 from lamina.cache.part import Part
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import make_folder, read_bytes, read_json, replacing, write_json
 from lamina.judging import Judges
 from lamina.material import AnyPart, cut, dev_of, split
@@ -73,7 +74,8 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
     judges = Judges(recipe, trained.tokenizer)
     settled = judges.settle(trained.model, unseen)
     judges.score(run, trained.model, dev, settled, progress)
-    _write(run, members, weights, settled, data or ("the held-out part" if len(seeds) == 1 else None))
+    held_out = "the held-out part" if any(part.examples for part in unseen.values()) else None
+    _write(run, members, weights, settled, data or held_out)
     return run
 
 
@@ -152,8 +154,14 @@ def _encoder_of(run: Run) -> Mapping[str, Any]:
 
 def _to_settle_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int]) -> Sequence[Any]:
     """What no member has seen, to settle thresholds on: `data`, read as the task reads its dev set, or what all held out."""
+    if data is None and len(seeds) > 1:
+        return []
     if data is None:
-        return split(task, *seeds)[1] if len(seeds) == 1 else []
+        try:
+            return split(task, *seeds)[1]
+        except LaminaError as error:
+            warnings.warn(f"{error}; so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=3)
+            return []
     if len(recipe.tasks) > 1:
         raise LaminaError("--data: these runs have several tasks, of which one file cannot settle all thresholds: leave it out")
     other: TaskOptions = task.model_copy(
