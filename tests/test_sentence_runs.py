@@ -410,7 +410,8 @@ def test_sentences_without_labels_are_judged(run: Run, data: Path, tmp_path: Pat
     shown = command("predict", run.path, "--data", tmp_path / "bare.tsv", "--task", "similarity", "--out", out)
     assert shown.out == f"30 sentences judged, written to {out}\n"
     assert json.loads(out.read_text()) == pytest.approx(json.loads(run.task("similarity").predictions.read_text()), abs=1e-4)
-    shown = command("predict", run.path, "--data", "x", "--task", "similarity", "--out", out, "--nbest", out)
+    files = ("--data", tmp_path / "bare.tsv", "--out", out, "--nbest", tmp_path / "nbest.json")
+    shown = command("predict", run.path, "--task", "similarity", *files)
     assert (shown.code, shown.err.split(",")[0]) == (2, "lamina: --nbest and --null-odds are of answers")
 
 

@@ -277,16 +277,16 @@ def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
     ]
 
 
-def test_a_question_put_to_another_text_is_not_put_to_its_own_others_twice() -> None:
-    examples = [
-        one
-        for source in fables()
-        for one in (source, dataclasses.replace(source, id=f"{source.id}#1", context=f"It rained on {source.id}.", answers=()))
-    ]
-    rows = Counter((one.group, one.question, one.context) for one in examples)
-    made = make_unanswerable(examples, UnanswerableOptions(share=0.25, kinds=("paragraph",)), 0)
-    assert made
-    assert not [one for one in made if (source_id(one.group), one.question, one.context) in rows]
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_question_put_to_another_text_is_not_put_to_its_own_others_twice(replace: bool) -> None:
+    facts = "The heron of Wells eats figs every morning, sleeps at noon, and dreams of snow and ice at night."
+    source = paragraph(facts, "figs", "What does the heron of Wells eat every morning?", "1")
+    beside = dataclasses.replace(source, id="1#1", context="It rained.", answers=())
+    alike = paragraph("Bronze statues of a heron adorn the harbour at Wells, which children adore.", None, "who?", "4")
+    others = [paragraph(f"Otters swim in lake {number}.", None, "who?", f"o{number}", "b") for number in range(10)]
+    options = UnanswerableOptions(share=0.99 if replace else 12 / 13, kinds=("paragraph",), replace=replace)
+    made = make_unanswerable([source, beside, alike, *others], options, 0)
+    assert [one.context for one in made] == [alike.context, *(["It rained."] if replace else [])]
 
 
 def test_each_says_how_it_was_made() -> None:

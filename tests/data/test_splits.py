@@ -265,7 +265,8 @@ def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() 
         for k in range(3)
     ]
     kept, held = hold_out(examples, 0.25, 0)
-    unseen = {example.context for example in held}
+    unseen = {example.context for example in held if example.answers}
+    assert unseen & {example.context for example in kept}
     left = without_unseen(kept, held)
     assert [example for example in left if not example.answers] == [
         e for e in kept if not e.answers and e.context not in unseen

@@ -121,12 +121,12 @@ def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list
 
 
 def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
-    """The kept examples without the contexts that no answer lies in and that held-out questions have, too.
+    """The kept examples without the contexts that no answer lies in and that held-out questions are answered from.
 
     Of questions with several contexts, most belong to other articles: what a held-out question is answered from would else be
     trained on, and always as a text without an answer. A question with one context is held out by its article alone.
     """
-    unseen = {example.context for example in held_out}
+    unseen = {example.context for example in held_out if example.answers}
     several = {group for group, contexts in questions_of(kept).items() if len(contexts) > 1}
     return [e for e in kept if e.answers or e.group not in several or e.context not in unseen]
 
