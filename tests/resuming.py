@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +15,7 @@ from lamina.recipe import Recipe
 from lamina.run import Run
 
 
-def stopped_and_resumed(recipe: Recipe, out: Path, *, before: int) -> Run:
+def stopped_and_resumed(recipe: Recipe, out: Path, *, before: int, meanwhile: Callable[[], None] = lambda: None) -> Run:
     """The run of a training that was stopped before its step of that number, counted from 1, and then resumed."""
     step, calls = planning.make_step, itertools.count(1)
 
@@ -25,4 +26,5 @@ def stopped_and_resumed(recipe: Recipe, out: Path, *, before: int) -> Run:
 
     with patch.object(trainer, "make_step", stopping), pytest.raises(KeyboardInterrupt):
         trainer.train(recipe, out)
+    meanwhile()
     return trainer.train(recipe, out, resume=True)

@@ -94,6 +94,18 @@ def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path)
     assert part.model.read_bytes() == whole.model.read_bytes()
 
 
+def test_a_run_goes_on_only_with_the_synonyms_it_began_with(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("river\tstream\n")
+    made = recipe(tmp_path, augment={"eda": {"alpha": 0.3, "operations": ["synonyms"], "synonyms": str(words)}})
+
+    def edit() -> None:
+        words.write_text("river\tbrook\n")
+
+    with pytest.raises(LaminaError, match=r"run: augment\.eda\.synonyms changed since this run began: use another --out"):
+        stopped_and_resumed(made, tmp_path / "run", before=2, meanwhile=edit)
+
+
 def changes(made: Recipe) -> list[int]:
     """How many words of its context each window's example lacks or has too many, in the order of training."""
     part, _ = part_of(made)

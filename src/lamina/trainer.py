@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import resource
@@ -21,8 +20,9 @@ from safetensors.torch import save_file
 from lamina.assemble import build_losses, build_model, build_on_meta, make_optimizer
 from lamina.curves import Curves, draw_curves
 from lamina.encoder import load as encoders
+from lamina.encoder.files import sha256_of
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import expanded, make_folder, read_bytes, read_json, remove_drafts, replacing, write_json
+from lamina.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
 from lamina.inspection import count_parameters
 from lamina.judging import Judges
 from lamina.locks import alone, foreign
@@ -101,10 +101,13 @@ def _fit(
     training, holdout = material.training, material.holdout
     judges = Judges(recipe, material.tokenizer)
     known = begun["steps"] if begun else None
+    if any(task.augment.by_lap for task in recipe.tasks.values()):
+        progress.say("planning: the texts of every pass are made once, to count its steps")
     plan = make_plan(options, training, model, build_losses(recipe), holdout, known, spent=stored_in)
-    if idle := max((term.waits for term in memories if term.waits >= len(plan)), default=0):
-        message = f"terms.distil begins after {idle} steps, but there are {len(plan)}: lower its start or window"
-        warnings.warn(message, LaminaWarning, stacklevel=3)
+    for term in memories:
+        if term.waits >= len(plan):
+            message = f"terms.{term.name} begins after {term.waits} steps, but there are {len(plan)}: let it begin earlier"
+            warnings.warn(message, LaminaWarning, stacklevel=3)
     info |= {"steps": len(plan)}
     write_json(run.info, info)
     points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)
@@ -201,8 +204,8 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
 def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None:
     """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
     for what, then, now in (
-        ("the texts of data.train", old.get("windows"), new["windows"]),
         ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
+        ("the texts of data.train", old.get("windows"), new["windows"]),
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
     ):
         if then != now:
@@ -227,17 +230,14 @@ def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, A
     return place, one, other
 
 
-def _digest(path: str) -> str:
-    return hashlib.sha256(read_bytes(expanded(path))).hexdigest()
-
-
 def _describe(recipe: Recipe, material: Material, device: torch.device) -> dict[str, Any]:
+    edas = [task.augment.eda for task in recipe.tasks.values()]
     return {
         "format": FORMAT,
         "versions": versions(),
         "seed": recipe.train.seed,
         "encoder": {"name": material.source.name, "sha256": encoders.digest(material.source)},
-        "synonyms": [_digest(eda.synonyms) for task in recipe.tasks.values() if (eda := task.augment.eda) and eda.synonyms],
+        "synonyms": [sha256_of(expanded(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
         "windows": [part.windows.fingerprint for parts in (material.training, material.holdout) for part in parts.values()],
         "device": str(device),
         "threads": torch.get_num_threads(),

@@ -29,7 +29,7 @@ from typing import Any, Final
 from lamina.data.examples import Answer, Example
 from lamina.data.faults import MISSING, Counts, Fault, Problem, Report, described, short, text_fault
 from lamina.data.rows import jsonl_rows, kind_of, parse_json
-from lamina.data.squad import Answers, Duplicates, stated_answers
+from lamina.data.squad import Answers, Duplicates, stated_answers, unique_id
 from lamina.errors import LaminaError
 from lamina.files import decode, pack, read_bytes, unpack, write_atomically
 
@@ -180,11 +180,7 @@ class _Walker:
         elif what := text_fault("q" if given is None else str(given), "id"):
             faults.append((".qa", Fault(what, "mend it or leave it out")))
         own = f"q{number}" if given is None else str(given)
-        unique = own
-        while unique in self.times:
-            self.times[own] += 1
-            unique = f"{own}~{self.times[own]}"
-        self.times[unique] = 1
+        unique = unique_id(own, self.times)
         if unique != own:
             self.counts.duplicate_ids += 1
             if self.duplicate_ids == "error":

@@ -261,13 +261,13 @@ class _Walker:
             faults.append(Fault(what, "write it or remove the question"))
             question = None
         own_id = _own_id(record, faults)
-        unique_id = self._unique_id(own_id, faults)
+        unique = self._unique_id(own_id, faults)
         answers = () if self.answers == "ignore" else _gold(record, faults)
         example = None
         if question is not None and answers is not None:
-            group = self.groups.setdefault((own_id, question), unique_id)
+            group = self.groups.setdefault((own_id, question), unique)
             group = str(record.fields.get("group") or group)
-            example = Example(unique_id, question, record.context, answers, group, record.article)
+            example = Example(unique, question, record.context, answers, group, record.article)
             self.counts.unanswerable += not answers
             self.counts.answers += len(answers)
         if not faults:
@@ -276,16 +276,12 @@ class _Walker:
         return Found(example, tuple(Problem(self.file, where, fault.what, fault.fix) for fault in faults))
 
     def _unique_id(self, own_id: str, faults: list[Fault]) -> str:
-        unique_id = own_id
-        while unique_id in self.times:
-            self.times[own_id] += 1
-            unique_id = f"{own_id}~{self.times[own_id]}"
-        self.times[unique_id] = 1
-        if unique_id != own_id:
+        unique = unique_id(own_id, self.times)
+        if unique != own_id:
             self.counts.duplicate_ids += 1
             if self.duplicate_ids == "error":
                 faults.append(Fault("the id is not unique", f'{_CLEAN} or set duplicate_ids = "rename"'))
-        return unique_id
+        return unique
 
 
 def _first_context(article: Mapping[str, Any]) -> object:
@@ -293,6 +289,16 @@ def _first_context(article: Mapping[str, Any]) -> object:
     first = article["paragraphs"][0] if article["paragraphs"] else None
     context = first.get("context") if isinstance(first, dict) else None
     return context if isinstance(context, str) else id(article)
+
+
+def unique_id(own: str, times: dict[str, int]) -> str:
+    """An id that has not come yet: its own, else with a number. `times` says how often each came, and counts this one."""
+    unique = own
+    while unique in times:
+        times[own] += 1
+        unique = f"{own}~{times[own]}"
+    times[unique] = 1
+    return unique
 
 
 def _own_id(record: _Record, faults: list[Fault]) -> str:

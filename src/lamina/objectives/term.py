@@ -34,6 +34,8 @@ class Term(Protocol):
 class Remembers(Protocol):
     """A term with a memory of the steps that were: it is told of each, and its memory is part of a checkpoint."""
 
+    name: str
+
     @property
     def waits(self) -> int:
         """Of how many steps it must be told before it has any effect."""

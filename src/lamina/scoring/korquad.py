@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Final
 
-from lamina.errors import LaminaError, LaminaWarning
-from lamina.scoring.squad import Golds, bag_f1, check_texts, listed
+from lamina.errors import LaminaWarning
+from lamina.scoring.squad import Golds, bag_f1, check_answerable, check_texts, listed
 
 _TO_SPACES: Final = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
@@ -51,9 +51,7 @@ def score_korquad(golds: Golds, predictions: Mapping[str, str]) -> dict[str, flo
     """The official scores in percent, the best over each question's references. A missing prediction scores 0, with a
     warning."""
     check_texts(golds, predictions)
-    unanswerable = [question for question, texts in golds.items() if not texts]
-    if unanswerable:
-        raise LaminaError(f"{listed(unanswerable, 'unanswerable question')}: KorQuAD 1.0 has none: score with squad2")
+    check_answerable(golds, "KorQuAD 1.0")
     absent = [question for question in golds if question not in predictions]
     if absent:
         warnings.warn(f"{listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)

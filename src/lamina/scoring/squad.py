@@ -168,9 +168,7 @@ def _best_score(
 def score_squad1(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
     """The official scores, in percent. A missing prediction scores 0, with a warning."""
     check_texts(golds, predictions)
-    unanswerable = [question for question, texts in golds.items() if not texts]
-    if unanswerable:
-        raise LaminaError(f"{listed(unanswerable, 'unanswerable question')}: SQuAD 1.1 has none: score with squad2")
+    check_answerable(golds, "SQuAD 1.1")
     absent = [question for question in golds if question not in predictions]
     if absent:
         warnings.warn(f"{listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)
@@ -202,6 +200,16 @@ def check_texts(golds: Golds, predictions: Mapping[str, str]) -> None:
     wrong = [question for question in golds if not isinstance(predictions.get(question, ""), str)]
     if wrong:
         raise LaminaError(f"{listed(wrong, 'prediction')} not a text")
+
+
+def check_answerable(golds: Golds, name: str) -> None:
+    """Every question has an answer, as all do in the data set of that name."""
+    unanswerable = [question for question, texts in golds.items() if not texts]
+    if unanswerable:
+        raise LaminaError(
+            f"{listed(unanswerable, 'unanswerable question')}: {name} has none: score with squad2, or of questions with several"
+            " contexts, --per question"
+        )
 
 
 def _check_odds(golds: Golds, null_odds: Mapping[str, float]) -> None:
