@@ -17,6 +17,7 @@ from lamina.data.squad import to_squad
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
+from lamina.progress import Silent
 from lamina.recipe import Recipe, parse_recipe
 from tests import tiny
 from tests.resuming import stopped_and_resumed
@@ -138,6 +139,8 @@ def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
         recipe(tmp_path, "train.epochs=1", augment={"eda": eda})
     with pytest.raises(LaminaError, match=r"augment\.eda\.operations"):
         recipe(tmp_path, augment={"eda": {"operations": []}})
+    with pytest.raises(LaminaError, match='synonyms are for the operations "synonyms" and "insert"'):
+        recipe(tmp_path, augment={"eda": {"synonyms": "words.txt"}})
 
 
 def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:
@@ -152,7 +155,8 @@ def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: P
     assert not isinstance(part, Rewritten), "made once, they are a part like any other"
     share = np.mean([not example.answers for example in part.examples])
     assert share == pytest.approx(0.4, abs=0.02)
-    assert all("#" not in example.id for example in material.split(made.main, 0)[1])
+    held_out = material.prepare(made, Silent()).holdout["main"].examples
+    assert held_out and not any("#" in example.id for example in held_out)
 
 
 def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:

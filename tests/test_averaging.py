@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ def test_of_one_run_it_is_that_run(folder: Path, tmp_path: Path) -> None:
     assert read_json(made.scores)["zero"] == read_json(run.scores)["zero"]
     assert read_json(made.recipe) == read_json(run.recipe)
     assert load_file(made.outputs)["start"].equal(load_file(run.outputs)["start"])
+    for key in ("threshold", "calibration"):
+        assert read_json(made.info)[key] == read_json(run.info)[key]
+    again = average([made.path], tmp_path / "again")
+    assert read_json(again.info)["average"]["settled_on"] == "the held-out part"
 
 
 def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Path) -> None:
@@ -60,6 +65,10 @@ def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Pat
     about = read_json(made.info)
     assert [member["seed"] for member in about["average"]["members"]] == [0, 1]
     assert (about["threshold"], about["average"]["settled_on"], about["finished"]) == (0, None, True)
+    for others in ([made.path], [made.path, folder / "run0"]):
+        again = average(others, tmp_path / f"of {len(others)}")
+        assert read_json(again.info)["average"]["seeds"] == [0, 1], "what either was trained on, the average was"
+        assert read_json(again.info)["average"]["settled_on"] is None
     reader = library.load(tmp_path / "out")
     example = tiny.corpus(1)[0]
     assert reader.threshold == 0
@@ -97,12 +106,28 @@ def test_without_the_training_data_the_threshold_is_0(folder: Path, tmp_path: Pa
     assert (about["threshold"], about["average"]["settled_on"]) == (0, None)
 
 
+def test_of_other_training_data_than_then_nothing_is_settled(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run0", tmp_path / "run")
+    recipe = read_json(tmp_path / "run" / "recipe.json")
+    recipe["tasks"]["main"]["data"]["train"] = str(tmp_path / "grown.json")
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(recipe))
+    (tmp_path / "grown.json").write_text(json.dumps(to_squad(tiny.corpus(13))))
+    with pytest.warns(LaminaWarning, match=r"grown\.json changed since these runs were trained, so the threshold is 0"):
+        made = average([tmp_path / "run"], tmp_path / "out")
+    about = read_json(made.info)
+    assert (about["threshold"], about["average"]["settled_on"]) == (0, None)
+    with pytest.warns(LaminaWarning, match=r"grown\.json.*nobody can tell whether --data .*unseen\.json was trained on"):
+        (tmp_path / "grown.json").unlink()
+        average([tmp_path / "run"], tmp_path / "other", data=str(folder / "unseen.json"))
+
+
 def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:
     made = average(runs(folder), tmp_path / "out", data=str(folder / "unseen.json"))
     about, scores = read_json(made.info), read_json(made.scores)
     assert about["average"]["settled_on"] == str(folder / "unseen.json")
     assert about["threshold"] == scores["tuned"]["threshold"] == library.load(made.path).threshold
-    shutil.copyfile(folder / "dev.json", tmp_path / "same.json")
+    renamed = [replace(example, id=f"{example.id}#0", group=example.id) for example in tiny.corpus(5)]
+    (tmp_path / "same.json").write_text(json.dumps(to_squad(renamed)))
     for name in (folder / "dev.json", tmp_path / "same.json"):
         with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; tuned on them, scores would flatter"):
             average(runs(folder), tmp_path / "other", data=str(name))

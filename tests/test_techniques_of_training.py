@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lamina import trainer
+from lamina.assemble import build_on_meta
 from lamina.data.squad import to_squad
-from lamina.errors import LaminaWarning
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.recipe import Recipe, read_recipe
 from lamina.run import Run
 from tests import tiny
@@ -72,6 +73,14 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
     with pytest.warns(LaminaWarning, match=r"terms.distil begins after 1000 steps, but there are \d+: let it begin earlier"):
         never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
     assert never.model.read_bytes() == plain.model.read_bytes()
+
+
+@pytest.mark.parametrize("settings", [["encoder.dropout=0"], ["tune.layers=0"]])
+def test_two_passes_that_are_equal_are_refused(folder: Path, tmp_path: Path, settings: list[str]) -> None:
+    with pytest.raises(LaminaError, match=r"terms\.rdrop .* nothing of tiny drops out here: set encoder\.dropout = 0\.1"):
+        trainer.train(recipe(folder, "terms.rdrop.weight=1.0", *settings), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    build_on_meta(recipe(folder, "terms.rdrop.weight=1.0", *settings, "encoder.attention_dropout=0.1", "tune.layers=1"))
 
 
 @pytest.mark.parametrize("setting", EVERYTHING)

@@ -14,7 +14,7 @@ from lamina.answers.calibration import Calibration
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
-from lamina.encoder.blocks import Encoder, EncoderConfig
+from lamina.encoder.blocks import Encoder, EncoderConfig, drops
 from lamina.encoder.files import read_tensors
 from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
@@ -73,7 +73,15 @@ def build_on_meta(recipe: Recipe) -> Model:
         )
     build_losses(recipe)
     with torch.device("meta"):
-        return build_model(recipe, encoders.build(source))
+        model = build_model(recipe, encoders.build(source)).train()
+    for name, task in recipe.tasks.items():
+        rdrop = task.terms.rdrop
+        if rdrop is not None and rdrop.weight and not drops(model.encoder) and not drops(model.tasks[name]):
+            raise LaminaError(
+                f"terms.rdrop compares two passes with different dropout, but nothing of {source.name} drops out here: "
+                "set encoder.dropout = 0.1, or leave it out"
+            )
+    return model
 
 
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:

@@ -4,10 +4,11 @@ Wortsman et al. 2022, the uniform soup. It can work because runs that begin with
 other; of encoders that began at random it is not to be expected. The checkpoints of one run (`train.checkpoints`) are runs
 too: their mean is stochastic weight averaging (Izmailov et al. 2018).
 
-Checkpoints of one run, or runs of one seed, held out the same part: thresholds and confidences are settled on it. Of several
-seeds there is none, as each holds out other articles, on which the others were trained: the threshold for "no answer" is then
-0 and confidences are not calibrated, unless `data` names questions that no member has seen. Those of the dev set and of the
-training data are refused, for scores at a threshold that was tuned on them would flatter.
+Checkpoints of one run, or runs of one seed, held out the same part: thresholds and confidences are settled on it, if the
+training data are still there and still the same. Of several seeds there is none, as each holds out other articles, on which
+the others were trained: the threshold for "no answer" is then 0 and confidences are not calibrated, unless `data` names
+questions that no member has seen. Those of the dev set and of the training data are refused, whatever else their file says of
+them, for scores at a threshold that was tuned on them would flatter.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import os
 import shutil
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from torch import Tensor
 
 from lamina.assemble import load_trained
 from lamina.cache.part import Part
+from lamina.data.examples import Example, Sentence
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import make_folder, read_bytes, read_json, replacing, write_json
 from lamina.judging import Judges
@@ -62,21 +63,35 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
         load_weights(trained.model, weights)
     else:
         trained.model.load_state_dict(weights)
-    seeds = {int(read_json(member.info)["seed"]) for member in members}
+    infos = [read_json(member.info) for member in members]
+    seeds = sorted({seed for info in infos for seed in _seeds(info)})
+    held_out = dict(
+        zip(recipe.tasks, infos[0].get("windows", [])[len(recipe.tasks) :], strict=False)
+    )  # behind the trained ones
     unseen, dev = dict[str, AnyPart](), dict[str, AnyPart]()
     for name, task in recipe.tasks.items():
         unseen[name], dev[name] = (
             Part(examples, cut(recipe, task, examples, trained.tokenizer))
             for examples in (_to_settle_on(recipe, task, data, seeds), dev_of(task))
         )
+        if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
+            changed = f"{task.data.train} changed since these runs were trained"
+            warnings.warn(f"{changed}, so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=2)
+            unseen[name] = Part([], cut(recipe, task, [], trained.tokenizer))
     run = Run(out)
     make_folder(out)
     judges = Judges(recipe, trained.tokenizer)
     settled = judges.settle(trained.model, unseen)
     judges.score(run, trained.model, dev, settled, progress)
-    held_out = "the held-out part" if any(part.examples for part in unseen.values()) else None
-    _write(run, members, weights, settled, data or held_out)
+    settled_on = data or ("the held-out part" if any(part.examples for part in unseen.values()) else None)
+    _write(run, members, weights, settled, {"seeds": seeds, "settled_on": settled_on})
     return run
+
+
+def _seeds(info: Mapping[str, Any]) -> list[int]:
+    """Those of the trainings behind a run: an average has several."""
+    found: list[int] = info.get("average", {}).get("seeds") or [info["seed"]]
+    return found
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
@@ -168,11 +183,15 @@ def _to_settle_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Co
         update={"data": task.data.model_copy(update={"dev": data, "dev_every": None, "dev_questions": None})}
     )
     examples = dev_of(other)
-    learned: set[Any] = set()
-    with suppress(LaminaError):  # the training data may be elsewhere by now
-        learned = {example for seed in seeds for example in split(task, seed)[0]}
-    for known, what in ((set(dev_of(task)), "of the dev set"), (learned, "trained on")):
-        if shared := known & set(examples):
+    learned: list[Any] = []
+    try:
+        learned = [example for seed in seeds for example in split(task, seed)[0]]
+    except LaminaError as error:
+        message = f"{error}; so nobody can tell whether --data {data} was trained on"
+        warnings.warn(message, LaminaWarning, stacklevel=3)
+    asked = set(map(_said, examples))
+    for known, what in ((dev_of(task), "of the dev set"), (learned, "trained on")):
+        if shared := asked.intersection(map(_said, known)):
             raise LaminaError(
                 f"--data {data}: {len(shared)} of its {len(examples)} are {what}; tuned on them, scores would flatter: "
                 "name other data"
@@ -180,8 +199,13 @@ def _to_settle_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Co
     return examples
 
 
+def _said(example: Example | Sentence) -> tuple[str, str | None]:
+    """What an example says, whatever its id and its answers or label are."""
+    return (example.question, example.context) if isinstance(example, Example) else (example.first, example.second)
+
+
 def _write(
-    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], settled_on: str | None
+    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], about: dict[str, Any]
 ) -> None:
     """The files of a finished run; run.json, which says so, comes last."""
     first = members[0]
@@ -191,20 +215,18 @@ def _write(
         shutil.copyfile(source, copy)
     infos = [read_json(member.info) for member in members]
     costs = [info.get("costs", {}) for info in infos]
-    about = {
-        "members": [
-            {"path": str(member.path), **{key: info.get(key) for key in ("seed", "threshold", "score")}}
-            for member, info in zip(members, infos, strict=True)
-        ],
-        "settled_on": settled_on,
-    }
+    told = [
+        {"path": str(member.path), **{key: info.get(key) for key in ("seed", "threshold", "score")}}
+        for member, info in zip(members, infos, strict=True)
+    ]
     info = {
         "format": FORMAT,
         "versions": versions(),
         "seed": infos[0].get("seed"),
         "encoder": _encoder_from(run, first),
         "parameters": infos[0].get("parameters"),
-        "average": about,
+        "windows": infos[0].get("windows", []),
+        "average": {"members": told, **about},
         "threshold": 0.0,
         **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
         "finished": True,

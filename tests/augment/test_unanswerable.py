@@ -19,7 +19,7 @@ from lamina.augment.library import Library, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
 from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable, with_unanswerable
 from lamina.augment.ways import MARKS, source_id, squeeze
-from lamina.data.examples import Example
+from lamina.data.examples import Answer, Example
 from lamina.data.squad import read
 from lamina.errors import LaminaWarning
 from tests import tiny
@@ -178,6 +178,8 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
     assert " , " in asked(change_number(pages, random.Random(0)))
     endless = tiny.example("a owl", "a", question=f"Who has {'9' * 400} or {'9' * 308} owls?")
     assert change_number(endless, random.Random(0)) is None
+    prize = tiny.example("The gold ribbon went to Ann.", "Ann", question="Who won the 1st prize, of 0.1 pounds?")
+    assert all(asked(change_number(prize, draw)) != prize.question for draw in draws(100))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,12 @@ def test_questions_count_not_their_contexts(replace: bool) -> None:
 
 def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
     own = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
-    others = ("Bob Crane was born in 1870 and grew up by the sea.", "The sea was rough in 1870.")
+    others = (
+        "Bob Crane was born in 1870 and grew up by the sea.",
+        "The sea was rough in 1870.",
+        "Crane was born in 1870.",
+        "Bob Crane's birth in 1870 was noted.",
+    )
     source = tiny.example(own, "1890", question="In which year was Ada Thorn born?", id="q#0")
     contexts = [dataclasses.replace(source, id=f"q#{n}", context=text, answers=()) for n, text in enumerate(others, 1)]
     made = make_unanswerable([source, *contexts], UnanswerableOptions(share=0.5, kinds=("entity",)), 0)
@@ -275,6 +282,21 @@ def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
         ("In which year was Bob Crane born?", own),
         ("In which year was Bob Crane born?", others[1]),
     ]
+
+
+def test_a_question_that_two_contexts_answer_is_used_once_a_way() -> None:
+    one = tiny.example("Ada was born in 1890.", "1890", question="When was Ada born?", id="q#0")
+    other = dataclasses.replace(one, id="q#1", context="In 1890 Ada was born.", answers=(Answer("1890", 3),))
+    rest = [dataclasses.replace(one, id=f"{n}", group=f"{n}", question="Was it?") for n in range(4)]
+    with pytest.warns(LaminaWarning, match="could be made"):
+        made = make_unanswerable([one, other, *rest], UnanswerableOptions(share=0.5, kinds=("negation",)), 0)
+    assert [one.question for one in made].count("When wasn't Ada born?") == 1
+
+
+def test_a_paragraph_is_of_the_article_whose_questions_it_answers() -> None:
+    own = paragraph("Ada Thorn was born in 1890.", "1890", "When was Ada Thorn born?", "q1#0", "Ada")
+    lent = paragraph("Ada Thorn was born in 1890.", None, "Who was Bob?", "q0#1", "Bob")
+    assert [text.article for text in Library([lent, own])._texts] == ["Ada"]
 
 
 @pytest.mark.parametrize("replace", [False, True])

@@ -16,7 +16,7 @@ from lamina.data import contexts
 from lamina.data.contexts import _composed, find_first
 from lamina.data.examples import Answer, Example
 from lamina.data.sources import load_examples
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from tests.command import lamina
 
 Form = Literal["NFC", "NFD"]
@@ -76,7 +76,7 @@ def test_answers_of_a_paragraph_are_its_own(tmp_path: Path) -> None:
 
 def test_the_question_has_one_article(tmp_path: Path) -> None:
     named = {"qa": OWLS["qa"] | {"article": "Birds"}, "paragraphs": OWLS["paragraphs"]}
-    silent = {"qa": {"question": "Who?", "answer": "nobody else"}, "paragraphs": OWLS["paragraphs"]}
+    silent = {"qa": {"question": "Who?", "answer": ""}, "paragraphs": OWLS["paragraphs"]}
     untitled = {"qa": MOON["qa"], "paragraphs": [{"contents": "Far."}, {"contents": "Far."}]}
     examples = contexts.read(written(tmp_path / "a.json", [named, silent, untitled]))
     assert [example.article for example in examples[:6]] == ["Birds"] * 3 + ["Mice"] * 3
@@ -90,6 +90,23 @@ def test_several_answers_and_none_that_is_looked_at(tmp_path: Path) -> None:
     withheld = {"qa": {"question": "Who?"}, "paragraphs": OWLS["paragraphs"]}
     path = written(tmp_path / "b.jsonl", [withheld])
     assert [example.answers for example in contexts.read(path, answers="ignore")] == [()] * 3
+
+
+def test_answers_that_are_null_and_answers_with_spaces_around(tmp_path: Path) -> None:
+    qa = {"question": "What lives here?", "answers": None, "answer": " barn owl "}
+    path = written(tmp_path / "a.jsonl", [{"qa": qa, "paragraphs": OWLS["paragraphs"][2:]}])
+    assert contexts.read(path)[0].answers == (Answer("barn owl", 2),)
+    table = tmp_path / "table.jsonl"
+    table.write_text(json.dumps(qa | {"answer": "barn owl", "context": "A barn owl lives here."}))
+    assert load_examples(str(table))[0].answers == (Answer("barn owl", 2),)
+
+
+def test_answers_that_no_paragraph_holds_are_told(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "a.jsonl", [OWLS, MOON, {"qa": {"question": "Who?", "answer": "cat"}, "paragraphs": OWLS["paragraphs"]}]
+    )
+    with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions state an answer that none of their paragraphs holds"):
+        assert contexts.read(path)[:5] == EXAMPLES
 
 
 def test_ids_that_come_twice(tmp_path: Path) -> None:
@@ -142,7 +159,7 @@ def test_mistakes_are_one_line(tmp_path: Path, change: dict[str, Any], message: 
         ("a.json", json.dumps([MOON])[:-9], "truncated"),
         ("a.json", "[]", "not SQuAD JSON"),
         ("a.json", json.dumps({"qa": {}, "paragraphs": []}), "not SQuAD JSON"),
-        ("a.json", json.dumps([{"qa": {}}]), "not SQuAD JSON"),
+        ("a.json", json.dumps([{"qa": {}}]), r"\[0\]: paragraphs are missing: give at least one"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, name: str, content: str, message: str) -> None:

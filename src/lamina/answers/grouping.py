@@ -62,13 +62,14 @@ class Gathering:
     def __init__(self, keep: int, calibration: Calibration, across: Across = "margin") -> None:
         self._keep, self._calibration, self._across = keep, calibration, across
         self._best: list[Placed] = []
-        self._null = -math.inf
+        self._null, self._no_answer = -math.inf, 1.0  # of the context that is surest to hold none
 
     def add(self, context: int, prediction: Prediction) -> None:
         """Contexts are added in the order of their numbers."""
         found = comparable(prediction, self._across)
-        self._null = max(self._null, found.null)
         null, *chances = self._calibration.probabilities(found)
+        if found.null > self._null:
+            self._null, self._no_answer = found.null, null
         placed = (Placed(context, *of, null) for of in islice(zip(found.candidates, chances, strict=True), self._keep))
         self._best = list(islice(merge(self._best, placed, key=lambda one: -one.candidate.score), self._keep))
 
@@ -83,6 +84,9 @@ class Gathering:
 
     @property
     def no_answer(self) -> float:
-        """The probability of "no answer" in the context of the best candidate. As that of a candidate, it is of one context:
-        that is what the calibration was fitted on, and it does not shrink with the number of contexts."""
+        """The probability of "no answer" in the context that decides: that of the best candidate, or by the paper's rule the
+        one that is surest to hold none. As that of a candidate, it is of one context: that is what the calibration was fitted
+        on, and it does not shrink with the number of contexts."""
+        if self._across == "paper_probability":
+            return self._no_answer
         return self._best[0].no_answer if self._best else 1.0

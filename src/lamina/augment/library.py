@@ -37,6 +37,7 @@ class Library:
 
     def __init__(self, examples: Sequence[Example]) -> None:
         articles = {example.context: example.article for example in reversed(examples)}
+        articles |= {example.context: example.article for example in reversed(examples) if example.answers}  # its own, surely
         self._texts = [
             Text(context, article, frozenset(stems(context)), squeeze(context)) for context, article in articles.items()
         ]

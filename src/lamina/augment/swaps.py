@@ -81,7 +81,7 @@ def change_number(example: Example, draw: random.Random) -> Example | None:
             continue
         for _ in range(8):
             other = _other_number(entity, draw)
-            if other is not None and not text & _forms(other) and other not in example.context:
+            if other is not None and other != entity.text and not text & _forms(other) and other not in example.context:
                 choices.append((entity, other))
                 break
     if not choices:

@@ -21,7 +21,8 @@ What keeps the original answer from being right by chance:
 - A bound ("after 1990") may hold for another number too, so numbers behind such words stay.
 - Another text must lack the answer, however it is spelled, and some words of the question, of which there must be enough to
   tell what it is about, a name or number among them; and it must not be the same text written differently.
-- Of the other contexts that its source has, a made question is not put to those that hold what is new in it.
+- Of the other contexts that its source has, a made question is not put to those that hold what is new in it, or a
+  part of a new name.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lamina.augment.entities import known_names
 from lamina.augment.library import Library, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
-from lamina.augment.ways import Way, source_id, words_of
+from lamina.augment.ways import Way, source_id, stems, words_of
 from lamina.data.examples import Example
 from lamina.data.splits import questions_of
 from lamina.errors import LaminaWarning
@@ -96,8 +97,8 @@ def make_unanswerable(
                 return made
             if options.replace and source.group in replaced:
                 continue
-            for way in sorted(set(options.kinds) - used[source.id], key=lambda way: (counts[way], way)):
-                used[source.id].add(way)
+            for way in sorted(set(options.kinds) - used[source.group], key=lambda way: (counts[way], way)):
+                used[source.group].add(way)
                 if (one := makers[way](source, draw)) is not None:
                     made.append(one)
                     if options.replace or one.question != source.question:  # else these are there already
@@ -113,13 +114,17 @@ def make_unanswerable(
 
 def _others(made: Example, source: Example, contexts: Sequence[Example]) -> list[Example]:
     """The made question put to the other contexts of its source, apart from those that held an answer, too, and those that
-    hold all that is new in the question: they may answer it."""
+    hold what is new in the question, or a part of a new name: they may answer it."""
     mark = made.id.removeprefix(source.id)
-    new = words_of(made.question) - words_of(source.question)
+    words = words_of(made.question) - words_of(source.question)
+    beginnings = set(stems(made.question)) - set(stems(source.question))
     return [
         replace(other, id=other.id + mark, group=made.group, question=made.question)
         for other in contexts
-        if other is not source and not other.answers and not (new and new <= words_of(other.context))
+        if other is not source
+        and not other.answers
+        and not (words and words <= words_of(other.context))
+        and beginnings.isdisjoint(stems(other.context))
     ]
 
 

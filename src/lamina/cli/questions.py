@@ -235,11 +235,12 @@ def layers(
     """Say which layers answer which questions, for the mixers learned, dot, multiplicative and encoder."""
     from lamina import layers as looking
     from lamina.data.sources import load_examples
+    from lamina.data.splits import first_questions
     from lamina.files import expanded
     from lamina.progress import shown
 
     reader = load_model(run, device, threads, allow_pickle=False)
-    examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")[:questions]
+    examples = first_questions(load_examples(data, duplicate_ids=duplicate_ids, answers="ignore"), questions)
     with shown() as progress:
         seen = looking.look(reader, examples, example=example, progress=progress)
     files = looking.write(seen, expanded(run) / "layers" if out is None else out)
@@ -282,7 +283,8 @@ def _predict_answers(
         write_json(null_odds, null_odds_json(predictions))
     if by_question is not None:
         grouped = evaluation.by_question(predictions, examples, reader.recipe.answer.across)[0]
-        write_json(by_question, predictions_json(grouped, reader.question_threshold))
+        several = evaluation.several_contexts(examples)
+        write_json(by_question, predictions_json(grouped, reader.question_threshold if several else reader.threshold))
     answered = sum(map(bool, texts.values()))
     found = {"questions": len(questions_of(examples)), "contexts": len(texts), "answered": answered}
     return found | {"threshold": reader.threshold}, f"{counted(examples)}, {answered} answered"

@@ -43,7 +43,7 @@ def average(
     out: Annotated[Path, typer.Option("--out", help="The new run folder.")],
     data: Annotated[
         str | None,
-        typer.Option("--data", help="Questions that no run has seen, to tune the threshold on; without them it is 0."),
+        typer.Option("--data", help="Questions that no run has seen, to tune the threshold on, in place of what all held out."),
     ] = None,
     as_json: Json = False,
 ) -> None:

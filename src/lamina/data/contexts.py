@@ -5,7 +5,8 @@ line, a JSON file a list of them, bare or as ``{"data": […]}``; each plain, ``
 
 Choices where the format leaves room:
 
-- `answers`, a list, may stand for `answer`; an empty list or text is a question that no paragraph answers.
+- `answers`, a list, may stand for `answer`; an empty list or text is a question that no paragraph answers. White space around
+  an answer is no part of it. Questions whose answer stands in none of their paragraphs are unanswerable, with a warning.
 - A paragraph answers where an answer's text stands in it, at its first occurrence; elsewhere the question is impossible. A
   paragraph may have `answers` of its own (``[{"text": …, "answer_start": …}]``), and then these are its answers.
 - Texts are compared in the form NFC, so that it does not matter whether either file or answer has its characters composed or
@@ -20,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,8 +31,8 @@ from typing import Any, Final
 from lamina.data.examples import Answer, Example
 from lamina.data.faults import MISSING, Counts, Fault, Problem, Report, described, short, text_fault
 from lamina.data.rows import jsonl_rows, kind_of, parse_json
-from lamina.data.squad import Answers, Duplicates, stated_answers, unique_id
-from lamina.errors import LaminaError
+from lamina.data.squad import Answers, Duplicates, said_answers, stated_answers, unique_id
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.files import decode, pack, read_bytes, unpack, write_atomically
 
 _INSIDE: Final = -1  # no place of the original: within what composing changed
@@ -47,6 +49,9 @@ def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = 
         if problems:
             raise LaminaError(str(problems[0]))
         examples += found
+    if walker.unheld:
+        said = f"{walker.unheld} of {walker.counts.questions} questions state an answer that none of their paragraphs holds"
+        warnings.warn(f"{path}: {said}: they count as unanswerable", LaminaWarning, stacklevel=3)
     return examples
 
 
@@ -64,7 +69,7 @@ def holds_contexts(path: Path) -> bool:
         _, first = next(iter(_rows(path)), ("", None))
     except LaminaError:
         return False
-    return isinstance(first, Mapping) and "qa" in first and "paragraphs" in first
+    return isinstance(first, Mapping) and "qa" in first
 
 
 def write(path: Path, questions: Iterable[Mapping[str, Any]]) -> None:
@@ -135,6 +140,7 @@ class _Walker:
     counts: Counts = field(default_factory=Counts)
     articles: set[str] = field(default_factory=set)
     times: dict[str, int] = field(default_factory=dict)  # how often each id came
+    unheld: int = 0  # questions with answers, which no paragraph holds
 
     def walk(self, rows: Iterable[Row]) -> Iterator[tuple[list[Example], list[Problem]]]:
         for number, (where, row) in enumerate(rows, 1):
@@ -168,6 +174,7 @@ class _Walker:
         self.articles.add(article)
         self.counts.contexts += len(contexts)
         self.counts.unanswerable += not any(held)
+        self.unheld += bool(texts) and not any(held)
         self.counts.answers += sum(map(len, held))
         return [
             Example(f"{group}#{k}", qa["question"], context, answers, group, article)
@@ -192,7 +199,7 @@ class _Walker:
         if self.answers == "ignore":
             return []
         try:
-            stated = stated_answers(qa.get("answers", qa.get("answer", MISSING)), None)
+            stated = stated_answers(said_answers(qa), None)
         except Fault as fault:
             faults.append((".qa", fault))
             return []
@@ -200,7 +207,7 @@ class _Walker:
             if what := text_fault(text, "an answer"):
                 faults.append((".qa", Fault(what, "a question that no paragraph answers has an empty list of them")))
                 return []
-        return [text for text, _ in stated]
+        return [text.strip() for text, _ in stated]
 
 
 def _rows(path: Path) -> Iterator[Row]:

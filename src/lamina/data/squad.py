@@ -246,7 +246,7 @@ class _Walker:
                 context,
                 article,
                 row,
-                row.get("answers", row.get("answer", MISSING)),
+                said_answers(row),
                 starts=row.get("answer_start"),
                 fallback_id=f"row-{line}",
                 sets_starts=False,
@@ -289,6 +289,11 @@ def _first_context(article: Mapping[str, Any]) -> object:
     first = article["paragraphs"][0] if article["paragraphs"] else None
     context = first.get("context") if isinstance(first, dict) else None
     return context if isinstance(context, str) else id(article)
+
+
+def said_answers(fields: Mapping[str, Any]) -> Any:
+    """What a row gives as its answers, under either name; null is no answer where the other name has one."""
+    return fields["answer"] if fields.get("answers") is None and "answer" in fields else fields.get("answers", MISSING)
 
 
 def unique_id(own: str, times: dict[str, int]) -> str:

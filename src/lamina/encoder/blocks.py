@@ -171,6 +171,14 @@ class Slots(nn.Module):
 EMPTY = Slots()
 
 
+def drops(module: nn.Module) -> bool:
+    """Whether two passes through a module differ, in the mode that it is in."""
+    live = [part for part in module.modules() if part.training]
+    return any(
+        (isinstance(part, Dropout) and part.p > 0) or (isinstance(part, SelfAttention) and part.dropout > 0) for part in live
+    )
+
+
 class Block(nn.Module):
     """Attention, then the feed-forward network; each is added to its input and the sum is normalised (post-norm)."""
 

@@ -242,11 +242,13 @@ def _pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
 
 def _reply(question: str, gathering: Gathering, threshold: float, top_k: int) -> Reply:
     """The best answer of all texts."""
-    no_answer, quotes = gathering.no_answer, list(map(_quote, gathering.best))
-    if gathering.answer(threshold) is None:
-        return Reply(question, None, no_answer, no_answer=no_answer, others=tuple(quotes) if top_k > 1 else ())
+    quotes = list(map(_quote, gathering.best))
+    if (answer := gathering.answer(threshold)) is None:
+        none = gathering.no_answer
+        return Reply(question, None, none, no_answer=none, others=tuple(quotes) if top_k > 1 else ())
     first, *others = quotes
-    return Reply(question, first.text, first.confidence, first.context, first.start, first.end, no_answer, tuple(others))
+    said = first.text, first.confidence, first.context, first.start, first.end
+    return Reply(question, *said, answer.no_answer, tuple(others))
 
 
 def _quote(placed: Placed) -> Quote:
