@@ -14,6 +14,7 @@ import lamina as library
 from lamina.data import contexts
 from lamina.data.bm25 import with_neighbours
 from lamina.data.sources import load_examples
+from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.evaluation import korquad, whole_questions
 from lamina.material import dev_of, split
@@ -85,6 +86,18 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert len(each) == 180 and len(questions) == 60
     written = json.loads((folder / "run" / "questions.json").read_text())
     assert {name: questions[name] for name in written} == written and len(written) == 40
+
+
+def test_a_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    info = json.loads((tmp_path / "run" / "run.json").read_text()) | {"threshold": -1e9, "question_threshold": 1e9}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(info))
+    (tmp_path / "plain.json").write_text(json.dumps(to_squad(tiny.corpus(1))))
+    for data, silent in ((tmp_path / "plain.json", True), (folder / "dev.json", False)):
+        files = ("--out", tmp_path / "all.json", "--questions", tmp_path / "questions.json")
+        assert lamina("predict", tmp_path / "run", "--data", data, *files, "--threads", 1).code == 0
+        said = json.loads((tmp_path / "questions.json").read_text())
+        assert all(not text for text in said.values()) if silent else all(said.values())
 
 
 def test_predictions_are_written_over_nothing(folder: Path, tmp_path: Path) -> None:
@@ -160,6 +173,7 @@ def test_the_papers_rule_is_an_option(folder: Path) -> None:
     [
         ({"data": {"train": "x", "contexts": 0}}, "data.contexts"),
         ({"data": {"train": "x", "choose": "best"}}, "data.choose"),
+        ({"data": {"train": "x", "choose": "first"}}, 'data.choose = "first" chooses nothing: say how many'),
         ({"data": {"train": "x"}, "answer": {"across": "mean"}}, "answer.across"),
         ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts is for questions"),
         ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose is for questions"),

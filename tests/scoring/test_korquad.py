@@ -117,6 +117,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert refused.code == 2 and refused.err == f"lamina: {deep}: the JSON is nested too deeply\n"
     refused = lamina(*asked, "--null-odds", said)
     assert refused.code == 2 and "KorQuAD 1.0 has no unanswerable questions" in refused.err
+    refused = lamina(*asked, "--missing", "null")
+    assert refused.code == 2 and "only --metric squad2 asks for all predictions" in refused.err
 
 
 def test_a_run_is_scored_by_it_beside_the_official_scores(tmp_path: Path) -> None:

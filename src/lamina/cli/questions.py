@@ -200,6 +200,8 @@ def score(
 
     if nfc and metric != "korquad":
         raise LaminaError("--nfc: only --metric korquad compares texts in NFC: leave it out")
+    if missing == "null" and metric != "squad2":
+        raise LaminaError("--missing null: only --metric squad2 asks for all predictions, the others count missing ones as 0")
     examples = load_examples(data, duplicate_ids=duplicate_ids)
     golds = references(examples if per == "context" else whole_questions(examples))
     texts = _mapping(predictions, read_json(predictions))
