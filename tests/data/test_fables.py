@@ -20,8 +20,8 @@ from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import LEXICONS, Split
 from lamina.data.fables.questions import WEIGHTS
 from lamina.data.fables.tables import Kind
-from lamina.scoring.overlap import overlap_baseline
 from lamina.scoring.squad import score_squad2
+from tests.data.overlap import overlap_baseline
 
 SPLITS: tuple[Split, ...] = ("train", "dev")
 FIRST_TITLES = ["Skirmish of Narrowminster", "Velvet Aruwen Contraption"]

@@ -344,6 +344,16 @@ def test_what_is_excluded_is_in_no_pair_either(tmp_path: Path) -> None:
     assert read_corpus(made, Silent()).pairs == [("one", "two", True), ("five", "six", True)]
 
 
+def test_what_is_held_out_is_neither_a_text_nor_in_a_pair(tmp_path: Path) -> None:
+    rows = "".join(f"text {number},text {number + 1},1\n" for number in range(100))
+    (tmp_path / "pairs.csv").write_text("a,b,same\n" + rows)
+    table = {"source": str(tmp_path / "pairs.csv"), "columns": ["a", "b"]}
+    corpus = read_corpus(recipe(tmp_path, texts=[table], nsp={"pairs": [table | {"label": "same"}]}, holdout=0.1), Silent())
+    learned = {*corpus.texts, *(text for pair in corpus.pairs for text in pair[:2])}
+    held_out = {*corpus.held_out, *(text for pair in corpus.held_out_pairs for text in pair[:2])}
+    assert len(corpus.held_out_pairs) == 10 and learned.isdisjoint(held_out)
+
+
 def test_next_sentences_need_two_texts(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("One heron. Two herons. Three herons.")
     made = recipe(tmp_path, texts=[{"source": str(tmp_path / "one.txt")}], nsp={}, packed="none", holdout=0)

@@ -90,6 +90,11 @@ def read_corpus(recipe: PretrainRecipe, progress: Progress) -> Corpus:
     seed = recipe.train.seed
     learned, held_out = hold_out(texts, recipe.holdout, seed) if texts else ([], [])
     learned_pairs, held_out_pairs = hold_out(pairs, recipe.holdout, seed) if pairs else ([], [])
+    unseen = {*held_out, *(text for pair in held_out_pairs for text in pair[:2])}
+    learned = [text for text in learned if text not in unseen]
+    learned_pairs = [pair for pair in learned_pairs if unseen.isdisjoint(pair[:2])]
+    if not learned and not learned_pairs:
+        raise LaminaError("holdout: every text or pair to train on shares a text with those held out: set holdout = 0")
     counted = f" and {len(learned_pairs)} pairs" if pairs else ""
     progress.say(f"{len(learned)} texts{counted} to train on, {len(held_out) + len(held_out_pairs)} held out")
     return Corpus(learned, held_out, learned_pairs, held_out_pairs)
