@@ -19,7 +19,7 @@ from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.pretraining.folder import Pretraining, write_checkpoint
 from lamina.pretraining.masking import Batch, MaskOptions, Replacements, make_batch
-from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_near_identity
+from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_as_wide, start_near_identity
 from lamina.pretraining.rows import ALONE, make_rows
 from tests.tiny import corpus, tokenizer
 
@@ -205,3 +205,14 @@ def test_next_sentences_need_what_bert_has() -> None:
         check_nsp(PRESETS["electra-small"])
     with pytest.raises(LaminaError, match="1 types and a pooler: leave nsp out"):
         check_nsp(replace(TINY, types=1))
+
+
+@pytest.mark.parametrize("hidden", [64, 768])
+def test_random_weights_are_as_large_as_the_width_asks(hidden: int) -> None:
+    config = replace(PRESETS["tiny"], hidden=hidden, embedding=hidden, intermediate=hidden, vocab=500)
+    model = PretrainedModel(Encoder(config))
+    start_as_wide(model)
+    wanted = 0.02 * (768 / hidden) ** 0.5
+    for weight in (model.decoder, model.encoder.layers[0].attention.query.weight, model.transform.dense.weight):
+        assert float(weight.detach().std()) == pytest.approx(wanted, rel=0.05)
+    assert not model.transform.bias.any() and bool((model.transform.norm.weight == 1).all())

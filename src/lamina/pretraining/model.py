@@ -22,6 +22,7 @@ from lamina.encoder.blocks import Encoder, EncoderConfig, Family, activation, in
 from lamina.encoder.families import plain
 from lamina.encoder.files import read_tensors, tensor_names
 from lamina.encoder.load import Source
+from lamina.encoder.presets import BERT_BASE
 from lamina.errors import LaminaError
 from lamina.pretraining.masking import Batch
 from lamina.pretraining.rows import ALONE
@@ -90,6 +91,16 @@ class PretrainedModel(nn.Module):
         decoder = self.decoder.detach() if head_only else self.decoder
         logits = F.linear(self.transform(hidden), decoder, self.transform.bias)  # [M, V]
         return logits, None if self.next_sentence is None else self.next_sentence(stack.pooled)
+
+
+@torch.no_grad()
+def start_as_wide(model: PretrainedModel) -> None:
+    """Scales random weights so that a layer adds as much to a state as in BERT-base, whose 0.02 is for its width: in a narrow
+    encoder, layers with weights as small hardly say anything at first, and it takes them thousands of steps to begin."""
+    factor = (BERT_BASE.hidden / model.encoder.config.hidden) ** 0.5
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.mul_(factor)
 
 
 def loss_sums(logits: Tensor, pairs: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:

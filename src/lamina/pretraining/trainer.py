@@ -26,7 +26,7 @@ from lamina.locks import alone
 from lamina.pretraining.curve import draw_curve
 from lamina.pretraining.folder import FORMAT, Pretraining, write_checkpoint
 from lamina.pretraining.masking import EVALUATION, Batch, MaskOptions, Replacements, make_batch
-from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_near_identity
+from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_as_wide, start_near_identity
 from lamina.pretraining.recipe import PretrainOptions, PretrainRecipe, parse_pretrain_recipe
 from lamina.pretraining.rows import ALONE, NEXT, RANDOM, Rows, make_rows
 from lamina.pretraining.texts import Pair, hold_out, read_pairs, read_texts, without
@@ -135,6 +135,7 @@ def prepare(recipe: PretrainRecipe, corpus: Corpus, folder: Pretraining, progres
         config = recipe.shape_for(tokenizer.vocabulary)
         _check(config, recipe)
         model = PretrainedModel(Encoder(config), nsp=nsp)
+        start_as_wide(model)
         origin = {"encoder": None, "sha256": None, "head": "random"}
     progress.say(_about(origin, tokenizer))
     training, holdout = (_rows(texts, pairs, tokenizer, recipe) for texts, pairs in _parts(corpus))
