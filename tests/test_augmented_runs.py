@@ -139,8 +139,6 @@ def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
         recipe(tmp_path, "train.epochs=1", augment={"eda": eda})
     with pytest.raises(LaminaError, match=r"augment\.eda\.operations"):
         recipe(tmp_path, augment={"eda": {"operations": []}})
-    with pytest.raises(LaminaError, match='synonyms are for the operations "synonyms" and "insert"'):
-        recipe(tmp_path, augment={"eda": {"synonyms": "words.txt"}})
 
 
 def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_of_other_training_data_than_then_nothing_is_settled(folder: Path, tmp_p
     recipe["tasks"]["main"]["data"]["train"] = str(tmp_path / "grown.json")
     (tmp_path / "run" / "recipe.json").write_text(json.dumps(recipe))
     (tmp_path / "grown.json").write_text(json.dumps(to_squad(tiny.corpus(13))))
-    with pytest.warns(LaminaWarning, match=r"grown\.json changed since these runs were trained, so the threshold is 0"):
+    with pytest.warns(LaminaWarning, match=r"grown\.json changed since some of these runs were trained, so the threshold is 0"):
         made = average([tmp_path / "run"], tmp_path / "out")
     about = read_json(made.info)
     assert (about["threshold"], about["average"]["settled_on"]) == (0, None)

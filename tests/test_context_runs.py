@@ -86,6 +86,9 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert len(each) == 180 and len(questions) == 60
     written = json.loads((folder / "run" / "questions.json").read_text())
     assert {name: questions[name] for name in written} == written and len(written) == 40
+    asked = ("score", "--data", folder / "dev.json", "--metric", "korquad", "--predictions")
+    refused = lamina(*asked, tmp_path / "all.json")
+    assert refused.code == 2 and "some contexts hold no answer: score with --per question" in refused.err
 
 
 def test_a_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:
@@ -173,7 +176,6 @@ def test_the_papers_rule_is_an_option(folder: Path) -> None:
     [
         ({"data": {"train": "x", "contexts": 0}}, "data.contexts"),
         ({"data": {"train": "x", "choose": "best"}}, "data.choose"),
-        ({"data": {"train": "x", "choose": "first"}}, 'data.choose = "first" chooses nothing: say how many'),
         ({"data": {"train": "x"}, "answer": {"across": "mean"}}, "answer.across"),
         ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts is for questions"),
         ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose is for questions"),

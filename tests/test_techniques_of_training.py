@@ -24,6 +24,7 @@ EVERYTHING = (
     "terms.rdrop.weight=1.0",
     "terms.distil.window=3",
 )
+STILL = (*(setting for setting in EVERYTHING if "rdrop" not in setting), "encoder.dropout=0.0")
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +76,22 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
     assert never.model.read_bytes() == plain.model.read_bytes()
 
 
-@pytest.mark.parametrize("settings", [["encoder.dropout=0"], ["tune.layers=0"]])
-def test_two_passes_that_are_equal_are_refused(folder: Path, tmp_path: Path, settings: list[str]) -> None:
-    with pytest.raises(LaminaError, match=r"terms\.rdrop .* nothing of tiny drops out here: set encoder\.dropout = 0\.1"):
-        trainer.train(recipe(folder, "terms.rdrop.weight=1.0", *settings), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-    build_on_meta(recipe(folder, "terms.rdrop.weight=1.0", *settings, "encoder.attention_dropout=0.1", "tune.layers=1"))
+@pytest.mark.parametrize(
+    ("settings", "message", "mended"),
+    [
+        (["terms.rdrop.weight=1", "encoder.dropout=0"], "terms.rdrop .* nothing drops out", ["encoder.attention_dropout=0.1"]),
+        (["terms.rdrop.weight=1", "tune.layers=0"], "terms.rdrop .* nothing drops out", ["tune.dropout=true"]),
+        (["data.choose=first"], 'data.choose = "first" chooses nothing: say how many', ["data.contexts=1"]),
+        (["augment.eda.synonyms=words"], "augment.eda.synonyms are for the operations", ['augment.eda.operations=["insert"]']),
+    ],
+)
+def test_what_would_do_nothing_is_refused(
+    folder: Path, tmp_path: Path, settings: list[str], message: str, mended: list[str]
+) -> None:
+    with pytest.raises(LaminaError, match=message):
+        trainer.train(recipe(folder, *settings), tmp_path / "run")
+    assert not (tmp_path / "run" / "recipe.json").exists()
+    build_on_meta(recipe(folder, *settings, *mended))
 
 
 @pytest.mark.parametrize("setting", EVERYTHING)
@@ -94,14 +105,13 @@ def test_stored_states_are_distilled_as_the_live_encoder_is(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
-    settings = (*EVERYTHING, "tune.layers=1", "cache.dtype=float32", "encoder.dropout=0.0")
+    settings = (*STILL, "tune.layers=1", "cache.dtype=float32")
     live = trainer.train(recipe(folder, *settings, "cache.use=never"), tmp_path / "live")
     stored = trainer.train(recipe(folder, *settings, "cache.use=always"), tmp_path / "stored")
     assert losses(stored) == pytest.approx(losses(live), abs=1e-4)
 
 
 def test_a_step_cut_into_micro_batches_has_the_loss_of_the_whole(folder: Path, tmp_path: Path) -> None:
-    still = (*EVERYTHING, "encoder.dropout=0.0")
-    whole = trainer.train(recipe(folder, *still), tmp_path / "whole")
-    cut = trainer.train(recipe(folder, *still, "train.memory_tokens=128"), tmp_path / "cut")
+    whole = trainer.train(recipe(folder, *STILL), tmp_path / "whole")
+    cut = trainer.train(recipe(folder, *STILL, "train.memory_tokens=128"), tmp_path / "cut")
     assert losses(cut) == pytest.approx(losses(whole), rel=1e-3)

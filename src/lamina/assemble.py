@@ -75,13 +75,24 @@ def build_on_meta(recipe: Recipe) -> Model:
     with torch.device("meta"):
         model = build_model(recipe, encoders.build(source)).train()
     for name, task in recipe.tasks.items():
-        rdrop = task.terms.rdrop
-        if rdrop is not None and rdrop.weight and not drops(model.encoder) and not drops(model.tasks[name]):
-            raise LaminaError(
-                f"terms.rdrop compares two passes with different dropout, but nothing of {source.name} drops out here: "
-                "set encoder.dropout = 0.1, or leave it out"
-            )
+        if idle := _idle(task, dropping=drops(model.encoder) or drops(model.tasks[name])):
+            raise LaminaError(idle if name == "main" else f"tasks.{name}.{idle}")
     return model
+
+
+def _idle(task: TaskOptions, *, dropping: bool) -> str | None:
+    """What a recipe asks for in vain. A finished run may have it: only a new training is refused."""
+    data, eda, rdrop = task.data, task.augment.eda, task.terms.rdrop
+    if rdrop is not None and rdrop.weight and not dropping:
+        return (
+            "terms.rdrop compares two passes with different dropout, but nothing drops out: set encoder.dropout = 0.1 "
+            "(of layers that do not train, tune.dropout = true), or leave it out"
+        )
+    if data.choose != "answerable_first" and data.contexts is None:
+        return f'data.choose = "{data.choose}" chooses nothing: say how many with data.contexts'
+    if eda is not None and eda.synonyms is not None and not {"synonyms", "insert"} & set(eda.operations):
+        return 'augment.eda.synonyms are for the operations "synonyms" and "insert": add one of them to operations'
+    return None
 
 
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:

@@ -65,9 +65,9 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
         trained.model.load_state_dict(weights)
     infos = [read_json(member.info) for member in members]
     seeds = sorted({seed for info in infos for seed in _seeds(info)})
-    held_out = dict(
-        zip(recipe.tasks, infos[0].get("windows", [])[len(recipe.tasks) :], strict=False)
-    )  # behind the trained ones
+    fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # behind those of what was trained on
+    alike = all(found == fingerprints[0] for found in fingerprints)
+    held_out = dict(zip(recipe.tasks, fingerprints[0], strict=False)) if alike else {}
     unseen, dev = dict[str, AnyPart](), dict[str, AnyPart]()
     for name, task in recipe.tasks.items():
         unseen[name], dev[name] = (
@@ -75,7 +75,7 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
             for examples in (_to_settle_on(recipe, task, data, seeds), dev_of(task))
         )
         if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
-            changed = f"{task.data.train} changed since these runs were trained"
+            changed = f"{task.data.train} changed since some of these runs were trained"
             warnings.warn(f"{changed}, so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=2)
             unseen[name] = Part([], cut(recipe, task, [], trained.tokenizer))
     run = Run(out)
@@ -90,8 +90,8 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
 
 def _seeds(info: Mapping[str, Any]) -> list[int]:
     """Those of the trainings behind a run: an average has several."""
-    found: list[int] = info.get("average", {}).get("seeds") or [info["seed"]]
-    return found
+    average = info.get("average", {})
+    return [info["seed"], *average.get("seeds", ()), *(member["seed"] for member in average.get("members", ()))]
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:

@@ -121,8 +121,6 @@ class TaskOptions(BaseModel):
             raise ValueError(f"augment is for questions, but head.type {self.head.type!r} judges sentences")
         if self.of_sentences and (odd := [name for name in ("contexts", "choose") if self._set(name)]):
             raise ValueError(f"data.{odd[0]} is for questions, but head.type {self.head.type!r} judges sentences")
-        if self._set("choose") and self.data.contexts is None:
-            raise ValueError(f'data.choose = "{self.data.choose}" chooses nothing: say how many with data.contexts')
         return self
 
     def _set(self, name: str) -> bool:

@@ -293,6 +293,15 @@ def test_a_question_that_two_contexts_answer_is_used_once_a_way() -> None:
     assert [one.question for one in made].count("When wasn't Ada born?") == 1
 
 
+def test_a_question_is_tried_with_each_context_that_answers_it() -> None:
+    poor = tiny.example("Ada Thorn was born in 1890.", "1890", question="In which year was Ada Thorn born?", id="q#0")
+    text = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
+    rich = dataclasses.replace(poor, id="q#1", context=text, answers=(Answer("1890", text.index("1890")),))
+    for seed in range(6):
+        made = make_unanswerable([poor, rich], UnanswerableOptions(share=0.5, kinds=("entity",)), seed)
+        assert [one.question for one in made] == ["In which year was Bob Crane born?"]
+
+
 def test_a_paragraph_is_of_the_article_whose_questions_it_answers() -> None:
     own = paragraph("Ada Thorn was born in 1890.", "1890", "When was Ada Thorn born?", "q1#0", "Ada")
     lent = paragraph("Ada Thorn was born in 1890.", None, "Who was Bob?", "q0#1", "Bob")

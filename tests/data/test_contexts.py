@@ -107,6 +107,11 @@ def test_answers_that_no_paragraph_holds_are_told(tmp_path: Path) -> None:
     )
     with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions state an answer that none of their paragraphs holds"):
         assert contexts.read(path)[:5] == EXAMPLES
+    with pytest.warns(LaminaWarning, match="1 of 3 questions state an answer"):
+        assert not contexts.check(path).problems
+    table = tmp_path / "table.jsonl"
+    table.write_text(json.dumps({"qa": 1, "question": "Who?", "context": "An owl.", "answer": "owl"}))
+    assert not contexts.holds_contexts(table), "a column of that name"
 
 
 def test_ids_that_come_twice(tmp_path: Path) -> None:

@@ -67,8 +67,6 @@ class EdaOptions(BaseModel):
     def _words_are_there(self) -> EdaOptions:
         if self.synonyms is None and (odd := [name for name in self.operations if name in ("synonyms", "insert")]):
             raise ValueError(f'operation "{odd[0]}" needs words that mean the same: name a file of them as synonyms')
-        if self.synonyms is not None and not {"synonyms", "insert"} & set(self.operations):
-            raise ValueError('synonyms are for the operations "synonyms" and "insert": add one of them to operations')
         return self
 
     def strength(self, share: float = 1.0) -> float:

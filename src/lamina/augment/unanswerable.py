@@ -89,7 +89,8 @@ def make_unanswerable(
     draw.shuffle(sources)
     made: list[Example] = []
     counts: Counter[Way] = Counter(dict.fromkeys(options.kinds, 0))
-    used: defaultdict[str, set[Way]] = defaultdict(set)
+    tried: defaultdict[str, set[Way]] = defaultdict(set)  # by context
+    used: defaultdict[str, set[Way]] = defaultdict(set)  # by question
     replaced: set[str] = set()
     for _ in range(1 if options.replace else len(options.kinds)):
         for source in sources:
@@ -97,12 +98,14 @@ def make_unanswerable(
                 return made
             if options.replace and source.group in replaced:
                 continue
-            for way in sorted(set(options.kinds) - used[source.group], key=lambda way: (counts[way], way)):
-                used[source.group].add(way)
+            ways = set(options.kinds) - tried[source.id] - used[source.group]
+            for way in sorted(ways, key=lambda way: (counts[way], way)):
+                tried[source.id].add(way)
                 if (one := makers[way](source, draw)) is not None:
                     made.append(one)
                     if options.replace or one.question != source.question:  # else these are there already
                         made += _others(one, source, contexts[source.group])
+                    used[source.group].add(way)
                     replaced.add(source.group)
                     counts[way] += 1
                     break

@@ -193,7 +193,7 @@ def score(
 ) -> None:
     """Score a file of predictions: the official scripts' keys and values, and their default threshold."""
     from lamina.data.sources import load_examples
-    from lamina.evaluation import references, whole_questions
+    from lamina.evaluation import references, several_contexts, whole_questions
     from lamina.files import read_json
     from lamina.scoring.korquad import score_composed, score_korquad
     from lamina.scoring.squad import score_squad1, score_squad2
@@ -204,6 +204,10 @@ def score(
         raise LaminaError("--missing null: only --metric squad2 asks for all predictions, the others count missing ones as 0")
     examples = load_examples(data, duplicate_ids=duplicate_ids)
     golds = references(examples if per == "context" else whole_questions(examples))
+    if metric != "squad2" and per == "context" and several_contexts(examples) and not all(golds.values()):
+        raise LaminaError(
+            f"--metric {metric}: some contexts hold no answer: score with --per question, or with --metric squad2"
+        )
     texts = _mapping(predictions, read_json(predictions))
     if metric != "squad2" and null_odds is not None:
         name = "SQuAD 1.1" if metric == "squad1" else "KorQuAD 1.0"

@@ -49,9 +49,7 @@ def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = 
         if problems:
             raise LaminaError(str(problems[0]))
         examples += found
-    if walker.unheld:
-        said = f"{walker.unheld} of {walker.counts.questions} questions state an answer that none of their paragraphs holds"
-        warnings.warn(f"{path}: {said}: they count as unanswerable", LaminaWarning, stacklevel=3)
+    walker.warn()
     return examples
 
 
@@ -60,6 +58,7 @@ def check(path: Path) -> Report:
     walker = _Walker(str(path), "error", "check")
     problems = [problem for _, problems in walker.walk(_rows(path)) for problem in problems]
     walker.counts.articles = len(walker.articles)
+    walker.warn()
     return Report(str(path), walker.counts, problems)
 
 
@@ -69,7 +68,7 @@ def holds_contexts(path: Path) -> bool:
         _, first = next(iter(_rows(path)), ("", None))
     except LaminaError:
         return False
-    return isinstance(first, Mapping) and "qa" in first
+    return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
 
 
 def write(path: Path, questions: Iterable[Mapping[str, Any]]) -> None:
@@ -149,6 +148,11 @@ class _Walker:
             yield examples, [Problem(self.file, where + at, fault.what, fault.fix) for at, fault in faults]
         if not self.counts.questions:
             yield [], [Problem(self.file, "", "holds no questions")]
+
+    def warn(self) -> None:
+        if self.unheld:
+            said = f"{self.unheld} of {self.counts.questions} questions state an answer that none of their paragraphs holds"
+            warnings.warn(f"{self.file}: {said}: they count as unanswerable", LaminaWarning, stacklevel=4)
 
     def _question(self, row: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
         """The examples of a question; none where something is wrong with it."""

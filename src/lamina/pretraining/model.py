@@ -97,7 +97,7 @@ class PretrainedModel(nn.Module):
 def start_as_wide(model: PretrainedModel) -> None:
     """Scales random weights so that a layer adds as much to a state as in BERT-base, whose 0.02 is for its width: in a narrow
     encoder, layers with weights as small hardly say anything at first, and it takes them thousands of steps to begin."""
-    factor = (BERT_BASE.hidden / model.encoder.config.hidden) ** 0.5
+    factor = max(1.0, BERT_BASE.hidden / model.encoder.config.hidden) ** 0.5
     for parameter in model.parameters():
         if parameter.ndim > 1:
             parameter.mul_(factor)

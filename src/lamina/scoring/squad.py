@@ -206,10 +206,7 @@ def check_answerable(golds: Golds, name: str) -> None:
     """Every question has an answer, as all do in the data set of that name."""
     unanswerable = [question for question, texts in golds.items() if not texts]
     if unanswerable:
-        raise LaminaError(
-            f"{listed(unanswerable, 'unanswerable question')}: {name} has none: score with squad2, or of questions with several"
-            " contexts, --per question"
-        )
+        raise LaminaError(f"{listed(unanswerable, 'unanswerable question')}: {name} has none: score with squad2")
 
 
 def _check_odds(golds: Golds, null_odds: Mapping[str, float]) -> None:
