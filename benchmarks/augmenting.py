@@ -22,9 +22,9 @@ from statistics import median
 from typing import Any
 
 from common import find_data, parser, print_table, take_turns, use_threads
-from lamina.progress import Silent
-from lamina.recipe import parse_recipe
-from lamina.trainer import train
+from lamina.config.parse import parse_recipe
+from lamina.training.trainer import train
+from lamina.utils.progress import Silent
 
 SIDES: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -16,8 +16,8 @@ from statistics import median
 from typing import Any
 
 from common import faster, parser, print_table, read_examples, take_turns, use_threads
-from lamina.cache.housekeeping import list_stores
 from lamina.data.splits import sample
+from lamina.state_cache.maintenance import list_stores
 from ours import Ours
 from run_qa import BATCH, LENGTH
 from train_throughput import LARGER_BATCH, their_sides, their_turn

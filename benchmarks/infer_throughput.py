@@ -24,15 +24,15 @@ import torch
 
 from common import faster, parser, print_ratio, print_table, read_examples, take_turns, use_threads
 from lamina.answers.decode import decode
-from lamina.assemble import build_model
+from lamina.config.build import build_model
+from lamina.config.parse import parse_recipe
 from lamina.data.examples import Example
 from lamina.data.splits import sample
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, make_windows
 from lamina.encoder import load as encoders
-from lamina.inference import span_logits
 from lamina.model import Model
-from lamina.recipe import parse_recipe
+from lamina.model.inference import span_logits
 from run_qa import BATCH, LENGTH, OVERLAP, answers_of, load_model, load_tokenizer, validation_features
 
 DYNAMIC_BATCHES = (8, 16, 32)

@@ -20,14 +20,15 @@ from statistics import median
 from typing import Any
 
 from common import Rates, parser, print_table, read_examples, take_turns, use_threads
-from lamina.assemble import build_model
+from lamina.config.build import build_model
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Windows, make_windows
 from lamina.encoder import load as encoders
-from lamina.inference import span_logits
 from lamina.model import Model
-from lamina.recipe import Recipe, parse_recipe
+from lamina.model.inference import span_logits
 from ours import Ours
 from run_qa import LENGTH, OVERLAP
 

@@ -30,8 +30,8 @@ from lamina.pretraining.folder import Pretraining
 from lamina.pretraining.recipe import parse_pretrain_recipe
 from lamina.pretraining.texts import TextSource, read_texts
 from lamina.pretraining.trainer import Corpus, fit, make_optimizer, make_plan, prepare
-from lamina.progress import Silent
 from lamina.training.checkpoint import State
+from lamina.utils.progress import Silent
 from ours import Done
 from run_qa import BATCH, Columns, load_tokenizer
 from train_throughput import EPOCHS, WARM_UP, rate_of

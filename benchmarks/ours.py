@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from lamina.assemble import build_losses, build_model, make_optimizer
-from lamina.cache.part import Part
+from lamina.config.build import build_losses, build_model, make_optimizer
+from lamina.config.parse import parse_recipe
+from lamina.config.train_options import choose_precision
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import Longs, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.model import Model
-from lamina.planning import make_plan, make_step
-from lamina.progress import Silent
-from lamina.recipe import parse_recipe
-from lamina.storing import store_parts
+from lamina.state_cache.dataset import Part
 from lamina.training.checkpoint import State
 from lamina.training.loop import Evaluation, fit
-from lamina.training.options import choose_precision
+from lamina.training.steps import make_plan, make_step
+from lamina.training.store_policy import store_parts
+from lamina.utils.progress import Silent
 from run_qa import LENGTH, OVERLAP
 
 Done = Callable[[int, float], bool]  # (steps, seconds) -> whether to stop

@@ -86,14 +86,15 @@ def our_pipeline(folder: Path, asked: list[dict[str, str]]) -> tuple[Any, float]
     """The pipeline on a folder that both sides read, and the FLOPs of a call."""
     import numpy as np
 
-    from lamina.assemble import Trained, build_model
+    from lamina.config.build import build_model
+    from lamina.config.parse import parse_recipe
     from lamina.data.tokenizer import Tokenizer
     from lamina.data.windows import Cutting, WindowOptions
     from lamina.encoder import load as encoders
-    from lamina.export import export
-    from lamina.pipelines import pipeline
-    from lamina.reader import Reader
-    from lamina.recipe import parse_recipe
+    from lamina.reader.load import Reader
+    from lamina.reader.pipeline import pipeline
+    from lamina.runs.export import export
+    from lamina.runs.load import Trained
 
     recipe = parse_recipe({"data": {"train": ""}})
     source = encoders.find(recipe.encoder)

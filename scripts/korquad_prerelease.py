@@ -17,7 +17,7 @@ from typing import Any
 
 from lamina.data.squad import check
 from lamina.errors import LaminaError
-from lamina.files import decode, read_bytes, read_json, unpack, write_json
+from lamina.utils.files import decode, read_bytes, read_json, unpack, write_json
 
 
 def sorted_out(corpus: Mapping[str, Any], places: Mapping[str, int]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import lamina
 from lamina.answers.calibration import Calibration, calibration_error, reliability
 from lamina.data.sources import load_examples
-from lamina.evaluation import right
-from lamina.files import write_atomically
+from lamina.scoring.predictions import right
+from lamina.utils.files import write_atomically
 
 SIZE, MARGIN, GAP = 240, 46, 70
 COLOURS = {"plain softmax": "#b08030", "calibrated": "#2060a0"}

@@ -23,7 +23,7 @@ from typing import Any
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.data.splits import first_questions, questions_of
-from lamina.evaluation import korquad, references, several_contexts, whole_questions
+from lamina.scoring.predictions import korquad, references, several_contexts, whole_questions
 from lamina.scoring.squad import score_squad2
 
 DRAWS = 5

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.files import decode, read_bytes, unpack, write_json
+from lamina.utils.files import decode, read_bytes, unpack, write_json
 
 
 def halves(corpus: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

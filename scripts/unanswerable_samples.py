@@ -9,8 +9,8 @@ import sys
 import textwrap
 from collections import Counter
 
+from lamina.augment.synthetic import source_id
 from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable
-from lamina.augment.ways import source_id
 from lamina.data.sources import load_examples
 from lamina.data.splits import sample
 

@@ -10,9 +10,10 @@ from unittest.mock import patch
 
 import pytest
 
-from lamina import planning, trainer
-from lamina.recipe import Recipe
-from lamina.run import Run
+from lamina.config.recipe import Recipe
+from lamina.training import steps as planning
+from lamina.training import trainer
+from lamina.utils.run_folder import Run
 
 
 def stopped_and_resumed(recipe: Recipe, out: Path, *, before: int, meanwhile: Callable[[], None] = lambda: None) -> Run:

@@ -10,14 +10,14 @@ import numpy as np
 
 from lamina.answers.decode import AnswerOptions, decode
 from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+from lamina.answers.saved_outputs import save_outputs
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
 from lamina.data.sources import load_examples
 from lamina.data.windows import WindowOptions, Windows
-from lamina.evaluation import by_question, score_both, several_contexts
-from lamina.files import write_json
-from lamina.run import FORMAT, Run
-from lamina.saved import save_outputs
+from lamina.scoring.predictions import by_question, score_both, several_contexts
+from lamina.utils.files import write_json
+from lamina.utils.run_folder import FORMAT, Run
 from tests import tiny
 
 PLAIN = AnswerOptions()

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import lamina as library
-from lamina.asking import HELP, Conversation, converse, reply_json, reply_text
-from lamina.documents import Document
-from lamina.reader import Quote, Reply
+from lamina.cli.conversation import HELP, Conversation, converse, reply_text
+from lamina.reader.documents import Document
+from lamina.reader.replies import Quote, Reply, reply_json
 from tests.command import lamina
 from tests.golden import TRAINED, cases
 

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lamina import material, planning, trainer
-from lamina.augment import rewriting
-from lamina.cache.part import Rewritten
+from lamina.augment import per_epoch
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.progress import Silent
-from lamina.recipe import Recipe, parse_recipe
+from lamina.state_cache.dataset import Rewritten
+from lamina.training import material, trainer
+from lamina.training import steps as planning
+from lamina.utils.progress import Silent
 from tests import tiny
 from tests.resuming import stopped_and_resumed
 
@@ -159,11 +161,11 @@ def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: P
 
 def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4}})
-    rewriting._known.cache_clear()
+    per_epoch._known.cache_clear()
     part, _ = part_of(made)
     for lap in range(3):
         part.usable(lap)
-    assert rewriting._known.cache_info().misses == 1
+    assert per_epoch._known.cache_info().misses == 1
 
 
 def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

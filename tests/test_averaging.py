@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import lamina as library
-from lamina.averaging import average, mean_weights
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import read_json, write_json
-from lamina.run import Run
+from lamina.experiments.average import average, mean_weights
+from lamina.utils.files import read_json, write_json
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
 

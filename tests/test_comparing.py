@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from lamina.answers.decode import AnswerOptions
-from lamina.comparing import Per, Together, compare, lines
-from lamina.data import contexts
+from lamina.data import multi_context
 from lamina.data.bm25 import with_neighbours
 from lamina.data.squad import read, to_squad
-from lamina.ensembling import ensemble
 from lamina.errors import LaminaError
-from lamina.evaluation import references
-from lamina.files import read_json, write_json
+from lamina.experiments.compare import Per, Together, compare, lines
+from lamina.experiments.ensemble import ensemble
+from lamina.scoring.predictions import references
 from lamina.scoring.significance import Difference, tell_apart
 from lamina.scoring.squad import question_scores
+from lamina.utils.files import read_json, write_json
 from tests import tiny
 from tests.command import lamina
 from tests.runs import make_run
@@ -117,7 +117,7 @@ def test_ensembles(dev: Path, tmp_path: Path) -> None:
 def several(tmp_path: Path) -> Path:
     """Thirty questions with three contexts each."""
     path = tmp_path / "several.jsonl"
-    contexts.write(path, with_neighbours(tiny.corpus(6), 3, hits="impossible").questions)
+    multi_context.write(path, with_neighbours(tiny.corpus(6), 3, hits="impossible").questions)
     return path
 
 

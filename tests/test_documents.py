@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.documents import Document, make_document, read_document
 from lamina.errors import LaminaError
+from lamina.reader.documents import Document, make_document, read_document
 
 PAGE = """<!doctype html><html><head><title>Hidden</title><style>p {}</style></head><body>
 <h1>The Mill</h1><p>Built by <b>Ada</b>&nbsp;Thorn

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from lamina.drawing import curve, heat, png, shades
+from lamina.utils.drawing import curve, heat, png, shades
 
 
 def unpacked(data: bytes) -> np.ndarray:

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from lamina.answers.decode import Across, AnswerOptions, decode
-from lamina.answers.ensemble import combine
+from lamina.answers.ensembles import combine
 from lamina.answers.formats import predictions_json
-from lamina.data import contexts
+from lamina.answers.saved_outputs import load_outputs
+from lamina.data import multi_context
 from lamina.data.bm25 import with_neighbours
 from lamina.data.squad import read, to_squad
-from lamina.ensembling import ensemble
 from lamina.errors import LaminaError
-from lamina.files import read_json, write_json
-from lamina.run import Run
-from lamina.saved import load_outputs
+from lamina.experiments.ensemble import ensemble
 from lamina.scoring.squad import score_squad2
+from lamina.utils.files import read_json, write_json
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
 from tests.runs import make_run
@@ -56,7 +56,7 @@ def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times
 @pytest.mark.parametrize("across", ["margin", "paper_probability"])
 def test_questions_with_several_contexts(dev: Path, tmp_path: Path, across: Across) -> None:
     """Over all contexts of a question, each run votes at its threshold for questions."""
-    contexts.write(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
+    multi_context.write(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
     run = make_run(tmp_path / "run", tmp_path / "several.jsonl", 0, answer=AnswerOptions(across=across), threshold=1.25)
     alone = ensemble([run.path] * 2, tmp_path / "alone", how="mean")["scores"]
     own = read_json(run.scores)

@@ -7,7 +7,7 @@ import pytest
 from lamina.answers.decode import Candidate, Prediction
 from lamina.answers.formats import null_odds_json, predictions_json
 from lamina.data.examples import Answer, Example
-from lamina.evaluation import by_question, references, score_all, score_at, score_both, tune_threshold
+from lamina.scoring.predictions import by_question, references, score_all, score_at, score_both, tune_threshold
 from lamina.scoring.squad import score_squad2
 
 CONTEXT = "the grey mouse ate the green cheese"

@@ -10,16 +10,16 @@ import torch
 import transformers
 
 import lamina
-from lamina.assemble import Trained
+from lamina.config.parse import parse_recipe
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.families import parse, unparse
 from lamina.errors import LaminaError
-from lamina.export import export, exportable_head
-from lamina.inference import span_logits
-from lamina.reader import Reader
-from lamina.recipe import parse_recipe
+from lamina.model.inference import span_logits
+from lamina.reader.load import Reader
+from lamina.runs.export import export, exportable_head
+from lamina.runs.load import Trained
 from tests import tiny
 from tests.golden import TRAINED, checkpoints
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lamina.data.batches import make_batch
-from lamina.inference import span_logits
+from lamina.model.inference import span_logits
 from tests.tiny import corpus, model, windows
 
 

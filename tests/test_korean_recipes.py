@@ -14,12 +14,12 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from lamina.bundled import recipe_path
-from lamina.data import contexts, squad
+from lamina.config.bundled import recipe_path
+from lamina.config.parse import read_recipe
+from lamina.data import multi_context, squad
 from lamina.encoder.load import EncoderOptions, digest, find
-from lamina.files import read_json
-from lamina.recipe import read_recipe
-from lamina.trainer import train
+from lamina.training.trainer import train
+from lamina.utils.files import read_json
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "korquad_prerelease.py"
 PLACES = ("서울", "부산", "대구", "광주", "인천", "제주", "수원", "울산")
@@ -54,8 +54,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data, and two checkpoints as they were published: a pickled ELECTRA discriminator, and a cased BERT."""
     folder = tmp_path_factory.mktemp("korean")
     questions = [question(number) for number in range(32)]
-    contexts.write(folder / "train.jsonl", questions[:24])
-    contexts.write(folder / "dev.jsonl", questions[24:])
+    multi_context.write(folder / "train.jsonl", questions[:24])
+    multi_context.write(folder / "dev.jsonl", questions[24:])
     words = vocabulary(questions)
     sizes: dict[str, Any] = {
         "vocab_size": len(words),

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from lamina.assemble import Trained, build_model
+from lamina.config.build import build_model
+from lamina.config.parse import parse_recipe
 from lamina.data.batches import make_batch
 from lamina.data.squad import to_squad
 from lamina.data.windows import cut_examples
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.inference import span_logits
-from lamina.layers import TYPES, Strip, entropy, look, question_type, strip_lines, table_lines, weigh
-from lamina.reader import Reader
-from lamina.recipe import parse_recipe
+from lamina.experiments.layer_weights import TYPES, Strip, entropy, look, question_type, strip_lines, table_lines, weigh
+from lamina.model.inference import span_logits
+from lamina.reader.load import Reader
+from lamina.runs.load import Trained
 from tests import tiny
 from tests.command import lamina
 from tests.test_drawing import unpacked

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from lamina import trainer
+from lamina.config.parse import parse_recipe
 from lamina.errors import LaminaError
-from lamina.locks import NAME, BusyError, Lock, alone
-from lamina.recipe import parse_recipe
-from lamina.run import Run
+from lamina.training import trainer
+from lamina.utils.locks import NAME, BusyError, Lock, alone
+from lamina.utils.run_folder import Run
 from tests import tiny
 
 HOLD = """

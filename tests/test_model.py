@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch, make_batch, pack
+from lamina.data.hidden_states import HiddenStack
 from lamina.encoder import families
 from lamina.encoder.blocks import Encoder
 from lamina.heads import SpanHead, SpanOutputs
@@ -18,7 +19,6 @@ from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.objectives import SpanLoss
 from lamina.objectives.span import span_cross_entropy
-from lamina.stack import HiddenStack
 from tests.tiny import corpus, model, windows
 
 

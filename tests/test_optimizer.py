@@ -11,12 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from lamina import material, trainer
-from lamina.assemble import build_model, make_optimizer
+from lamina.config.build import build_model, make_optimizer
+from lamina.config.parse import parse_recipe
+from lamina.config.train_options import TrainOptions
 from lamina.data.squad import to_squad
 from lamina.encoder import load as encoders
-from lamina.recipe import parse_recipe
-from lamina.training.options import TrainOptions
+from lamina.training import material, trainer
 from tests import tiny
 from tests.tiny import corpus
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from lamina.parallel import side_by_side
+from lamina.utils.parallel import side_by_side
 
 
 @pytest.fixture(params=[1, 2, 3])

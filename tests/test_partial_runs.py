@@ -14,15 +14,16 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import lamina
-from lamina import trainer
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.data.windows import make_windows
 from lamina.errors import LaminaError
-from lamina.export import export
-from lamina.inference import Floats, span_logits
-from lamina.reader import Reader
-from lamina.recipe import Recipe, parse_recipe
-from lamina.run import Run
+from lamina.model.inference import Floats, span_logits
+from lamina.reader.load import Reader
+from lamina.runs.export import export
+from lamina.training import trainer
+from lamina.utils.run_folder import Run
 from tests.command import lamina as command
 from tests.golden import TRAINED
 from tests.tiny import SHORT, corpus

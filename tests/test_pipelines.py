@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import lamina
-from lamina.answers.summed import SummedAnswers, add_windows
+from lamina.answers.transformers_decoding import SummedAnswers, add_windows
 from lamina.data.windows import Cutting, WindowOptions
 from lamina.errors import LaminaWarning
 from tests.golden import GOLDEN, TRAINED, cases, checkpoints
@@ -61,7 +61,7 @@ def check(ours: Any, theirs: Any, where: str) -> None:
     if not any(answer["score"] > 0 for answer in theirs):
         assert ours == theirs[:1], where
         return
-    theirs = [answer for answer in theirs if answer["score"] > 0]  # see lamina.answers.summed
+    theirs = [answer for answer in theirs if answer["score"] > 0]  # see lamina.answers.transformers_decoding
     assert [answer["score"] for answer in ours] == pytest.approx([answer["score"] for answer in theirs], abs=1e-4), where
     for mine, other in zip(ours, theirs, strict=True):
         if mine != other | {"score": mine["score"]}:  # only answers of the same score may change places
@@ -150,7 +150,7 @@ def test_models_that_once_had_no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(name)
         return lamina.load(TRAINED, device="cpu")
 
-    monkeypatch.setattr("lamina.pipelines.load", load)
+    monkeypatch.setattr("lamina.reader.pipeline.load", load)
     lamina.pipeline(model="distilbert-base-cased-distilled-squad")
     lamina.pipeline()
     assert asked == ["distilbert/distilbert-base-cased-distilled-squad"] * 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.plots import line_plot, scatter_plot
+from lamina.utils.plots import line_plot, scatter_plot
 
 
 def size(path: Path) -> tuple[int, int]:

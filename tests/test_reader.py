@@ -21,9 +21,9 @@ from lamina.data import windows as windows_module
 from lamina.data.tokenizer import Tokens
 from lamina.data.windows import Windows, make_windows
 from lamina.errors import LaminaError
-from lamina.inference import SpanLogits, span_logits
 from lamina.model import Model
-from lamina.progress import Progress
+from lamina.model.inference import SpanLogits, span_logits
+from lamina.utils.progress import Progress
 from tests import tiny
 from tests.golden import TRAINED, cases
 
@@ -121,7 +121,7 @@ def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.Monk
         answered.append(windows)
         return span_logits(model, windows, task=task, progress=progress)
 
-    monkeypatch.setattr("lamina.reading.questions.span_logits", noted)
+    monkeypatch.setattr("lamina.reader.questions.span_logits", noted)
     replies = reader.replies(["Who?", "When?"], [cases.MILL, "Ada."], threshold=1e6)
     assert next(replies).question == "Who?" and len(answered) == 3  # the third window begins the next question
     assert next(replies).question == "When?" and len(answered) == 4

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.files import read_json
+from lamina.utils.files import read_json
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

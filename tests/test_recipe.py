@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lamina.config.parse import parse_recipe, read_recipe
 from lamina.errors import LaminaError
-from lamina.recipe import parse_recipe, read_recipe
 
 TOML = """
 # comments are allowed

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lamina.assemble import build_on_meta
-from lamina.bundled import recipe_names, recipe_path
+from lamina.config.build import build_on_meta
+from lamina.config.bundled import recipe_names, recipe_path
+from lamina.config.parse import read_recipe
+from lamina.config.recipe import TaskOptions
 from lamina.data.squad import to_squad
 from lamina.encoder.presets import PRESETS
-from lamina.recipe import TaskOptions, read_recipe
-from lamina.trainer import train
+from lamina.training.trainer import train
 from tests import tiny
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.files import replacing, write_atomically, write_json
-from lamina.run import FORMAT, Run, versions
+from lamina.utils.files import replacing, write_atomically, write_json
+from lamina.utils.run_folder import FORMAT, Run, versions
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 from safetensors import safe_open
 
 from lamina.answers.decode import decode
+from lamina.answers.saved_outputs import load_outputs, save_outputs
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import WindowOptions, Windows
 from lamina.errors import LaminaError
-from lamina.run import Run
-from lamina.saved import load_outputs, save_outputs
+from lamina.utils.run_folder import Run
 from tests import tiny
 
 EXAMPLES = tiny.corpus(4)

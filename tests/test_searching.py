@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import lamina as library
-from lamina import searching
-from lamina.asking import reply_text
-from lamina.documents import Document, read_document
+from lamina.cli.conversation import reply_text
 from lamina.errors import LaminaError
-from lamina.searching import files_in, search
+from lamina.reader import search as searching
+from lamina.reader.documents import Document, read_document
+from lamina.reader.search import files_in, search
 from tests.command import lamina
 from tests.golden import TRAINED, cases
 

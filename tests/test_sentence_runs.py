@@ -14,16 +14,19 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 import lamina
-from lamina import material, trainer
-from lamina.assemble import Trained, build_model, load_tokenizer
-from lamina.curves import draw_curves
+from lamina.config.build import build_model
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.fables.sentences import make_sentences
 from lamina.encoder import load as encoders
+from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError
-from lamina.reader import Reader
-from lamina.recipe import Recipe, parse_recipe
-from lamina.run import Run
+from lamina.reader.load import Reader
+from lamina.runs.load import Trained
 from lamina.scoring.sentence import pearson
+from lamina.training import material, trainer
+from lamina.training.learning_curves import draw_curves
+from lamina.utils.run_folder import Run
 from tests.command import lamina as command
 from tests.resuming import stopped_and_resumed
 from tests.tiny import Heard

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from lamina import planning, trainer
-from lamina.cache.housekeeping import list_stores
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
-from lamina.recipe import Recipe, parse_recipe
-from lamina.run import Run
+from lamina.state_cache.maintenance import list_stores
+from lamina.training import steps as planning
+from lamina.training import trainer
+from lamina.utils.run_folder import Run
 from tests.golden import checkpoints
 from tests.tiny import Heard, corpus
 

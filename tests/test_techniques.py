@@ -12,18 +12,19 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lamina.answers.decode import decode
-from lamina.assemble import build_model, make_optimizer
+from lamina.config.build import build_model, make_optimizer
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.batches import Batch, make_batch
 from lamina.encoder import load as encoders
 from lamina.heads import ClassOutputs, HeadOptions, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.heads.answerability import IMPOSSIBLE
 from lamina.heads.outputs import logits_of
-from lamina.inference import class_logits, span_logits
 from lamina.mixers import MixerOptions
 from lamina.model import Model
+from lamina.model.inference import class_logits, span_logits
+from lamina.model.weights import load_weights, trained_weights
 from lamina.objectives import ObjectiveOptions
-from lamina.recipe import Recipe, parse_recipe
-from lamina.training.checkpoint import load_weights, trained_weights
 from tests.tiny import corpus, sentences, windows
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"

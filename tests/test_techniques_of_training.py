@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lamina import trainer
-from lamina.assemble import build_on_meta
+from lamina.config.build import build_on_meta
+from lamina.config.parse import read_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.recipe import Recipe, read_recipe
-from lamina.run import Run
+from lamina.training import trainer
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.resuming import stopped_and_resumed
 

@@ -18,7 +18,7 @@ from lamina.encoder.presets import PRESETS
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
-from lamina.progress import Silent
+from lamina.utils.progress import Silent
 
 torch.set_num_threads(1)  # the models are too small to share out
 

@@ -24,22 +24,23 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from lamina.config.parse import read_recipe
     from lamina.errors import LaminaError, LaminaWarning
-    from lamina.pipelines import pipeline
-    from lamina.reader import Quote, Reader, Reply, load
-    from lamina.recipe import read_recipe
-    from lamina.trainer import train
+    from lamina.reader.load import Reader, load
+    from lamina.reader.pipeline import pipeline
+    from lamina.reader.replies import Quote, Reply
+    from lamina.training.trainer import train
 
 _HOMES = {
     "LaminaError": "errors",
     "LaminaWarning": "errors",
-    "Quote": "reader",
-    "Reader": "reader",
-    "Reply": "reader",
-    "load": "reader",
-    "pipeline": "pipelines",
-    "read_recipe": "recipe",
-    "train": "trainer",
+    "Quote": "reader.replies",
+    "Reader": "reader.load",
+    "Reply": "reader.replies",
+    "load": "reader.load",
+    "pipeline": "reader.pipeline",
+    "read_recipe": "config.parse",
+    "train": "training.trainer",
 }
 
 

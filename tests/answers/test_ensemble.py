@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import NO_CANDIDATE_ODDS, Candidate, Prediction, decode
-from lamina.answers.ensemble import MASKED, How, at_threshold, combine, combine_nbest
+from lamina.answers.ensembles import MASKED, How, at_threshold, combine, combine_nbest
 from lamina.answers.formats import predictions_json
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import WindowOptions, Windows

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lamina.answers.across_contexts import Gathering, comparable, together
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Across, Candidate, Prediction
 from lamina.answers.formats import nbest_json
-from lamina.answers.grouping import Gathering, comparable, together
 
 SCORES = st.floats(-30, 30).map(lambda score: round(score, 2))
 

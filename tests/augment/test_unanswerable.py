@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from lamina.augment.antonyms import ANTONYMS
 from lamina.augment.entities import known_names, names, numerals, sentences
-from lamina.augment.library import Library, other_paragraph
+from lamina.augment.similar_texts import Library, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
+from lamina.augment.synthetic import MARKS, source_id, squeeze
 from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable, with_unanswerable
-from lamina.augment.ways import MARKS, source_id, squeeze
 from lamina.data.examples import Answer, Example
 from lamina.data.squad import read
 from lamina.errors import LaminaWarning

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lamina.cache.ahead import Ahead
+from lamina.utils.background import Ahead
 
 SCRIPT = """
 import sys
 from functools import partial
 from pathlib import Path
-from lamina.cache.ahead import Ahead
+from lamina.utils.background import Ahead
 
 with Path(sys.argv[1]).open("a") as log:
     log.write("begun\\n")

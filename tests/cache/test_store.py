@@ -19,17 +19,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.cache import store as module
-from lamina.cache.extract import extractor, fingerprint
-from lamina.cache.housekeeping import clear_store, list_stores, verify_store
-from lamina.cache.options import Dtype
-from lamina.cache.part import stored_batch
-from lamina.cache.store import Contents, Store, StoreError, open_store
 from lamina.encoder.blocks import Encoder
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
-from lamina.locks import Lock
-from lamina.progress import Progress
+from lamina.state_cache import store as module
+from lamina.state_cache.dataset import stored_batch
+from lamina.state_cache.extract import extractor, fingerprint
+from lamina.state_cache.maintenance import clear_store, list_stores, verify_store
+from lamina.state_cache.options import Dtype
+from lamina.state_cache.store import Contents, Store, StoreError, open_store
+from lamina.utils.locks import Lock
+from lamina.utils.progress import Progress
 from tests.tiny import Heard, corpus, windows
 
 SHAPE = replace(PRESETS["tiny"], layers=2, hidden=16, embedding=16, intermediate=32)

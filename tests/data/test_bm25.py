@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data import contexts
+from lamina.data import multi_context
 from lamina.data.bm25 import K1, B, Hits, Search, with_neighbours, words
 from lamina.data.examples import Answer, Example
 from lamina.data.sources import load_examples
@@ -70,7 +70,7 @@ def test_each_question_gets_its_own_paragraph_and_those_most_like_it(hits: Hits,
     examples = corpus()
     made = with_neighbours(examples, 4, seed=3, hits=hits)
     path = tmp_path / "a.jsonl"
-    contexts.write(path, made.questions)
+    multi_context.write(path, made.questions)
     read = load_examples(str(path))
     paragraphs = list(dict.fromkeys(example.context for example in examples))
     search = Search(paragraphs)
@@ -116,7 +116,7 @@ def test_the_order_is_drawn_by_the_seed() -> None:
 def test_the_own_paragraph_keeps_its_place(tmp_path: Path) -> None:
     text = "An owl, then a barn owl."
     examples = [Example("a", "Which owl?", text, (Answer("owl", 20),), "a", "t"), Example("b", "Who?", "Nobody.", (), "b", "u")]
-    contexts.write(tmp_path / "a.json", with_neighbours(examples, 5).questions)
+    multi_context.write(tmp_path / "a.json", with_neighbours(examples, 5).questions)
     read = load_examples(str(tmp_path / "a.json"))
     assert [one.answers for one in read if one.group == "a" and one.context == text] == [(Answer("owl", 20),)]
     assert len(read) == 4, "there are no more paragraphs than two"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lamina.data.examples import Sentence
 from lamina.data.sentences import ColumnOptions, holds_sentences, read_sentences
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import pack
+from lamina.utils.files import pack
 
 
 def file(folder: Path, text: str, name: str = "own.csv") -> Path:

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
-from lamina.data.faults import Counts
+from lamina.data.problems import Counts
 from lamina.data.rows import ENDINGS
 from lamina.data.squad import check, clean, parse, read, to_squad
 from lamina.errors import LaminaError
-from lamina.files import read_text
+from lamina.utils.files import read_text
 
 CONTEXT = "The barn owl hunts mice. An owl sees at night."
 V2 = {

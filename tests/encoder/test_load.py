@@ -32,8 +32,8 @@ from lamina.encoder.load import (
 )
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
-from lamina.files import write_json
-from lamina.run import Run
+from lamina.utils.files import write_json
+from lamina.utils.run_folder import Run
 
 
 def options(model: Path | str, **changes: Any) -> EncoderOptions:

@@ -17,10 +17,10 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import normalizers, pre_tokenizers, processors, trainers
 
 import lamina
+from lamina.config.parse import parse_recipe
 from lamina.data import fables
-from lamina.export import export
-from lamina.progress import Lines
-from lamina.recipe import parse_recipe
+from lamina.runs.export import export
+from lamina.utils.progress import Lines
 
 HERE = Path(__file__).resolve().parent
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

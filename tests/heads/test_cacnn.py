@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.assemble import build_model, build_on_meta, make_optimizer
+from lamina.config.build import build_model, build_on_meta, make_optimizer
+from lamina.config.parse import parse_recipe
 from lamina.data.batches import Batch, make_batch
 from lamina.data.labels import Labels
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.export import exportable_head
 from lamina.heads import ContextAwareHead, ContextAwareHeadOptions, SpanOutputs
 from lamina.heads.cacnn import ContextFilters, PooledFilters, convolve_each, window_maxima
 from lamina.objectives.span import span_cross_entropy
-from lamina.recipe import parse_recipe
+from lamina.runs.export import exportable_head
 from tests import tiny
 
 DIM = 12

@@ -7,9 +7,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.heads import SpanHead
 from lamina.mixers import MixerOptions, Shape
-from lamina.stack import HiddenStack
 
 BERT_LARGE = Shape(1024, 24, 2)
 

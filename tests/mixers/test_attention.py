@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.assemble import build_model, build_on_meta
+from lamina.config.build import build_model, build_on_meta
+from lamina.config.parse import parse_recipe
 from lamina.data.batches import make_batch
+from lamina.data.hidden_states import HiddenStack
 from lamina.data.labels import Labels
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
@@ -24,8 +26,6 @@ from lamina.mixers.attention import (
     fitting_heads,
 )
 from lamina.mixers.pooling import AverageOptions, LearnedOptions
-from lamina.recipe import parse_recipe
-from lamina.stack import HiddenStack
 from tests.mixers import count, random_stack
 from tests.tiny import corpus, windows
 

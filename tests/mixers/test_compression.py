@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.mixers import Shape
 from lamina.mixers.compression import CompressionOptions, SeparateDense, SharedDense
 from lamina.mixers.pooling import AverageOptions
-from lamina.stack import HiddenStack
 from tests.mixers import assert_gradients, count, random_stack
 
 SHAPE = Shape(8, 3, 2)

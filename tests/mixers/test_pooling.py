@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from lamina.data.batches import make_batch
+from lamina.data.hidden_states import HiddenStack
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayerOptions, MixerOptions, Shape
 from lamina.mixers.pooling import AverageOptions, Learned, LearnedOptions, WeightedSum, WithLastLayer
-from lamina.stack import HiddenStack
 from tests.mixers import count, random_stack
 from tests.tiny import corpus, windows
 

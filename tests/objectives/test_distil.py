@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lamina import planning
-from lamina.cache.part import Part
+from lamina.config.parse import parse_recipe
+from lamina.config.train_options import TrainOptions
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
 from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs, logits_of
@@ -21,10 +21,10 @@ from lamina.model import Model
 from lamina.objectives import DistilOptions, Remembers, SpanLoss, TermsOptions
 from lamina.objectives.distil import Distil, LastSteps, MeanOfLastSteps, MovingMean, mean_of
 from lamina.objectives.divergence import kl, mean_square
-from lamina.recipe import parse_recipe
+from lamina.objectives.loss import Loss
+from lamina.state_cache.dataset import Part
+from lamina.training import steps as planning
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
-from lamina.training.loop import Loss
-from lamina.training.options import TrainOptions
 from tests import tiny
 from tests.objectives.small import EACH_HEAD, THREE, batch_of, model_of, objective_of
 

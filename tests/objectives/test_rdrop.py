@@ -12,8 +12,8 @@ from lamina.data.batches import Batch
 from lamina.model import Model
 from lamina.objectives import RDropOptions, TermsOptions
 from lamina.objectives.divergence import divergence
+from lamina.objectives.loss import Loss
 from lamina.objectives.rdrop import RDrop
-from lamina.training.loop import Loss
 from tests.objectives.small import EACH_HEAD, HEADS, THREE, batch_of, model_of, objective_of
 
 

@@ -18,8 +18,8 @@ from lamina.data.labels import Labels
 from lamina.heads.outputs import SpanOutputs
 from lamina.model import Model
 from lamina.objectives import SpanLoss, SpanLossOptions
+from lamina.objectives.loss import Loss
 from lamina.objectives.span import position_cross_entropy, span_cross_entropy
-from lamina.training.loop import Loss
 
 NO_MODEL = cast(Model, None)
 ROWS, WIDTH = 7, 9

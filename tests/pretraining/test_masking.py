@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lamina.data.tokenizer import NO_WORD, Longs
 from lamina.pretraining.masking import EVALUATION, Batch, MaskOptions, Replacements, choose, make_batch, noise
-from lamina.pretraining.rows import Rows, make_rows
+from lamina.pretraining.sequences import Rows, make_rows
 from tests.tiny import corpus, tokenizer
 
 ORDINARY = np.arange(5, 105)

@@ -20,7 +20,7 @@ from lamina.errors import LaminaError
 from lamina.pretraining.folder import Pretraining, write_checkpoint
 from lamina.pretraining.masking import Batch, MaskOptions, Replacements, make_batch
 from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_as_wide, start_near_identity
-from lamina.pretraining.rows import ALONE, make_rows
+from lamina.pretraining.sequences import ALONE, make_rows
 from tests.tiny import corpus, tokenizer
 
 TEXTS = list(dict.fromkeys(example.context for example in corpus(4)))

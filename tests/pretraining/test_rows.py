@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.errors import LaminaError
-from lamina.pretraining.rows import ALONE, NEXT, RANDOM, Rows, make_rows
+from lamina.pretraining.sequences import ALONE, NEXT, RANDOM, Rows, make_rows
 from tests.tiny import corpus, tokenizer
 
 TEXTS = list(dict.fromkeys(example.context for example in corpus(11)))

@@ -16,7 +16,8 @@ import pytest
 import torch
 import transformers
 
-from lamina.bundled import pretraining_folder, recipe_names, recipe_path
+from lamina.config.bundled import pretraining_folder, recipe_names, recipe_path
+from lamina.config.parse import parse_recipe
 from lamina.data.squad import to_squad
 from lamina.encoder.load import EncoderOptions, find, load
 from lamina.errors import LaminaError, LaminaWarning
@@ -25,10 +26,9 @@ from lamina.pretraining.folder import Pretraining
 from lamina.pretraining.recipe import PretrainRecipe, parse_pretrain_recipe, read_pretrain_recipe
 from lamina.pretraining.texts import read_texts, without
 from lamina.pretraining.trainer import pretrain, read_corpus
-from lamina.progress import Silent
-from lamina.recipe import parse_recipe
-from lamina.run import Run
-from lamina.trainer import train
+from lamina.training.trainer import train
+from lamina.utils.progress import Silent
+from lamina.utils.run_folder import Run
 from tests.command import lamina
 from tests.tiny import Heard, corpus
 from tests.training.test_resume import PATIENCE, Stops, wait_for

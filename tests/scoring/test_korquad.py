@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lamina.data.examples import Answer, Example
 from lamina.data.squad import read, to_squad
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.evaluation import korquad, references
-from lamina.files import read_json
 from lamina.scoring.korquad import exact, f1, normalize, score_composed, score_korquad
+from lamina.scoring.predictions import korquad, references
+from lamina.utils.files import read_json
 from tests import tiny
 from tests.command import lamina
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lamina.answers.decode import Candidate, Prediction
 from lamina.answers.formats import nbest_json
 from lamina.errors import LaminaError
-from lamina.files import read_json, write_json
 from lamina.scoring.nbest import answer_counts, ranked_texts
 from lamina.scoring.squad import exact
+from lamina.utils.files import read_json, write_json
 
 GOLDS = {"a": ["the fox", "a fox"], "b": ["hen"], "c": ["hen"], "d": [], "e": [], "f": []}
 RANKED = {

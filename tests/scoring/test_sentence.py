@@ -8,20 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lamina.answers.sentences import binned, cut, mapped
 from lamina.errors import LaminaError
-from lamina.scoring.sentence import (
-    TaskScore,
-    accuracy,
-    binned,
-    cut,
-    distribution,
-    macro_f1,
-    mapped,
-    overall,
-    pearson,
-    ranks,
-    spearman,
-)
+from lamina.scoring.sentence import TaskScore, accuracy, distribution, macro_f1, overall, pearson, ranks, spearman
 
 class_pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30)
 number = st.one_of(st.integers(-3, 3).map(float), st.floats(-100, 100))  # integers, so that ties are common

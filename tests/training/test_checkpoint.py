@@ -7,15 +7,8 @@ import torch
 from torch import nn
 
 from lamina.errors import LaminaError
-from lamina.training.checkpoint import (
-    Costs,
-    State,
-    copy_weights,
-    load_checkpoint,
-    load_weights,
-    save_checkpoint,
-    trained_weights,
-)
+from lamina.model.weights import copy_weights, load_weights, trained_weights
+from lamina.training.checkpoint import Costs, State, load_checkpoint, save_checkpoint
 
 
 class Small(nn.Module):

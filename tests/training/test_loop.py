@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 import torch
 
+from lamina.config.train_options import TrainOptions
 from lamina.data.batches import make_batch, pack
 from lamina.data.windows import Longs, Windows
 from lamina.errors import LaminaError
 from lamina.model import Model
+from lamina.model.weights import Weights, copy_weights
 from lamina.objectives import SpanLoss
-from lamina.progress import Silent
-from lamina.training.checkpoint import State, Weights, copy_weights
-from lamina.training.loop import Evaluation, Loss, Step, fit
-from lamina.training.options import TrainOptions
+from lamina.objectives.loss import Loss
+from lamina.training.checkpoint import State
+from lamina.training.loop import Evaluation, Step, fit
+from lamina.utils.progress import Silent
 from tests.tiny import corpus, model, windows
 
 WINDOWS = windows(corpus(4))

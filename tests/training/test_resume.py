@@ -17,18 +17,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lamina import planning, trainer
-from lamina.cache.part import Part
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
+from lamina.config.train_options import TrainOptions
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
+from lamina.model.weights import copy_weights
 from lamina.objectives import SpanLoss
-from lamina.progress import Silent
-from lamina.recipe import Recipe, parse_recipe
-from lamina.run import Run
-from lamina.training.checkpoint import copy_weights
-from lamina.training.loop import Loss
-from lamina.training.options import TrainOptions
+from lamina.objectives.loss import Loss
+from lamina.state_cache.dataset import Part
+from lamina.training import steps as planning
+from lamina.training import trainer
 from lamina.training.plan import plan_steps
+from lamina.utils.progress import Silent
+from lamina.utils.run_folder import Run
 from tests.tiny import corpus, model, windows
 
 PATIENCE = 900  # seconds: on a busy machine importing torch alone can take a minute

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina import inspection
+from lamina.config.train_options import TrainOptions
 from lamina.data.squad import to_squad
-from lamina.inspection import schedule_points
-from lamina.training.options import TrainOptions
+from lamina.training import cost_estimate as inspection
+from lamina.training.cost_estimate import schedule_points
 from lamina.training.schedules import constant, cosine, cosine_restarts, exponential, linear, share_of_peak
 from tests import tiny
 from tests.command import lamina

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lamina.training.surgery import pcgrad
+from lamina.training.pcgrad import pcgrad
 
 SHAPES = ((3, 2), (4,), (), (2, 2))
 

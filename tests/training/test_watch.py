@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lamina.config.parse import read_recipe
+from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
-from lamina.files import read_json
-from lamina.recipe import Recipe, read_recipe
-from lamina.run import Run
-from lamina.trainer import train
+from lamina.training.trainer import train
+from lamina.utils.files import read_json
+from lamina.utils.run_folder import Run
 from tests import tiny
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from lamina.data.squad import to_squad
-from lamina.files import read_json
-from lamina.locks import Lock
-from lamina.run import Run
+from lamina.utils.files import read_json
+from lamina.utils.locks import Lock
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import Result, lamina
 
@@ -241,8 +241,8 @@ def test_mistakes_are_one_line_before_anything_trains(
 
 def test_without_optuna_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    for module in ("search", "study"):
-        monkeypatch.delitem(sys.modules, f"lamina.tuning.{module}", raising=False)
+    for module in ("search", "trials"):
+        monkeypatch.delitem(sys.modules, f"lamina.experiments.tuning.{module}", raising=False)
     result = tune(folder, "without optuna")
     assert (result.code, result.err) == (2, "lamina: a search needs Optuna: pip install 'lamina-qa[studies]'\n")
     assert not (folder / "without optuna").exists()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lamina.bundled import space_names, space_path
+from lamina.config.bundled import space_names, space_path
+from lamina.config.parse import parse_recipe
 from lamina.errors import LaminaError
-from lamina.recipe import parse_recipe
-from lamina.tuning.space import Range, Space, as_settings, read_space
+from lamina.experiments.tuning.space import Range, Space, as_settings, read_space
 
 HEADS = {"002": ["data.train=x", "head.type=cacnn"]}  # what a space asks of a recipe
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from optuna.trial import Trial as Running
 
-from lamina.tuning import study as study_module
-from lamina.tuning.space import Space, parse_space
-from lamina.tuning.study import Study, Trial
+from lamina.experiments.tuning import trials as study_module
+from lamina.experiments.tuning.space import Space, parse_space
+from lamina.experiments.tuning.trials import Study, Trial
 
 RANGES = {
     "train.lr": {"low": 1e-5, "high": 1e-3, "log": True},

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.examples import Answer, Example
 from lamina.errors import LaminaError
-from lamina.files import read_text
+from lamina.utils.files import read_text
 
 Operation = Literal["swap", "delete", "duplicate", "synonyms", "insert", "punctuation"]
 Synonyms = Mapping[str, Sequence[str]]  # a lower-case word -> what may stand for it

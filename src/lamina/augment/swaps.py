@@ -11,7 +11,7 @@ from typing import Final
 
 from lamina.augment.antonyms import ANTONYMS
 from lamina.augment.entities import NUMBERS, ORDINALS, Entity, names, numerals, sentences
-from lamina.augment.ways import WORD, made_from, squeeze, stems, words_of
+from lamina.augment.synthetic import WORD, made_from, squeeze, stems, words_of
 from lamina.data.examples import Example
 
 _BOUND: Final = re.compile(

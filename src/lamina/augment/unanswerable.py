@@ -36,9 +36,9 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from lamina.augment.entities import known_names
-from lamina.augment.library import Library, other_paragraph
+from lamina.augment.similar_texts import Library, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
-from lamina.augment.ways import Way, source_id, stems, words_of
+from lamina.augment.synthetic import Way, source_id, stems, words_of
 from lamina.data.examples import Example
 from lamina.data.splits import questions_of
 from lamina.errors import LaminaWarning

@@ -17,8 +17,8 @@ from lamina import __version__
 from lamina.errors import LaminaError, LaminaWarning
 
 if TYPE_CHECKING:
-    from lamina.reader import Reader
-    from lamina.recipe import Recipe
+    from lamina.config.recipe import Recipe
+    from lamina.reader.load import Reader
 
 DEFAULT_MODEL = "runs/quickstart"
 SENTENCE_MODEL = "runs/sentences"
@@ -79,8 +79,8 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 
 def open_recipe(name: str, settings: list[str]) -> Recipe:
-    from lamina.bundled import recipe_path
-    from lamina.recipe import read_recipe
+    from lamina.config.bundled import recipe_path
+    from lamina.config.parse import read_recipe
 
     return read_recipe(recipe_path(name), settings)
 
@@ -88,7 +88,7 @@ def open_recipe(name: str, settings: list[str]) -> Recipe:
 def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
     if model in DEFAULTS and not Path(model).exists():
         raise LaminaError(f"{model}: there is no model yet: run `{DEFAULTS[model]}`, or name one with --model")
-    from lamina.reader import load
+    from lamina.reader.load import load
 
     return load(model, device=device, threads=threads, allow_pickle=allow_pickle)
 

@@ -19,7 +19,7 @@ Stores = Annotated[list[str] | None, typer.Argument(help="Stores, by the beginni
 @commands.command("list")
 def cache_list(as_json: Json = False) -> None:
     """List the stores, the last used first."""
-    from lamina.cache.housekeeping import ago, list_stores
+    from lamina.state_cache.maintenance import ago, list_stores
 
     stores = list_stores()
     if as_json:
@@ -38,7 +38,7 @@ def cache_list(as_json: Json = False) -> None:
 @commands.command("verify")
 def cache_verify(names: Stores = None) -> None:
     """Check the checksums of some stores, or of all. What is damaged is computed again when it is next needed."""
-    from lamina.cache.housekeeping import list_stores, verify_store
+    from lamina.state_cache.maintenance import list_stores, verify_store
 
     problems = 0
     for name in names or [store.name for store in list_stores()]:
@@ -55,7 +55,7 @@ def cache_clear(
     everything: Annotated[bool, typer.Option("--all", help="Every store.")] = False,
 ) -> None:
     """Remove stores. All they hold can be computed again."""
-    from lamina.cache.housekeeping import clear_store, list_stores
+    from lamina.state_cache.maintenance import clear_store, list_stores
 
     if bool(names) == everything:
         raise LaminaError("name the stores to clear, or say --all: `lamina cache list` shows them")

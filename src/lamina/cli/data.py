@@ -30,7 +30,7 @@ def data_list(as_json: Json = False) -> None:
 def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")], as_json: Json = False) -> None:
     """List all problems of a file of questions or of sentences, and count what is in it. Exits with 2 if there are
     problems."""
-    from lamina.data import contexts, squad
+    from lamina.data import multi_context, squad
     from lamina.data.sentences import check_sentences, holds_sentences
 
     if holds_sentences(file):
@@ -44,7 +44,7 @@ def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")],
         if found.broken:
             raise typer.Exit(2)
         return
-    report = contexts.check(file) if contexts.holds_contexts(file) else squad.check(file)
+    report = multi_context.check(file) if multi_context.holds_contexts(file) else squad.check(file)
     if as_json:
         print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
     else:
@@ -93,7 +93,7 @@ def data_make(
     """Write the bundled corpus, a fictional encyclopaedia: questions as SQuAD 2.0 files, sentences as tables."""
     from lamina.data import fables
     from lamina.data.fables.sentences import write_sentences
-    from lamina.files import make_folder, write_json
+    from lamina.utils.files import make_folder, write_json
 
     make_folder(out)
     written = {}
@@ -125,19 +125,19 @@ def data_contexts(
     as_json: Json = False,
 ) -> None:
     """Put every question to its own paragraph and to others of the file that look most like it (BM25)."""
-    from lamina.data import contexts
+    from lamina.data import multi_context
     from lamina.data.bm25 import with_neighbours
     from lamina.data.sources import check_writes, load_examples
-    from lamina.files import make_folder
-    from lamina.progress import shown
+    from lamina.utils.files import make_folder
+    from lamina.utils.progress import shown
 
-    contexts.check_name(out)
+    multi_context.check_name(out)
     check_writes(file, [out])
     make_folder(out.parent)
     examples = load_examples(file, duplicate_ids=duplicate_ids)
     with shown() as progress:
         made = with_neighbours(examples, bm25, seed=seed, hits=hits, progress=progress)
-    contexts.write(out, made.questions)
+    multi_context.write(out, made.questions)
     result = {"out": str(out), "questions": len(made.questions), "contexts": made.paragraphs, "hits": made.hits}
     if as_json:
         print_json(result)

@@ -24,11 +24,11 @@ def pretrain(
     as_json: Json = False,
 ) -> None:
     """Train an encoder to guess masked words of your texts, from a checkpoint or from scratch."""
-    from lamina.bundled import pretraining_folder, recipe_path
-    from lamina.files import read_json
+    from lamina.config.bundled import pretraining_folder, recipe_path
     from lamina.pretraining.recipe import read_pretrain_recipe
     from lamina.pretraining.trainer import pretrain as run
-    from lamina.progress import shown
+    from lamina.utils.files import read_json
+    from lamina.utils.progress import shown
 
     sizes = [] if vocab_size is None else [f"vocabulary.size={vocab_size}"]
     read = read_pretrain_recipe(recipe_path(recipe, pretraining_folder()), [*settings, *sizes])

@@ -29,8 +29,8 @@ from lamina.cli.app import (
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
-    from lamina.documents import Document
-    from lamina.reader import Reader
+    from lamina.reader.documents import Document
+    from lamina.reader.load import Reader
 
 
 commands = typer.Typer()
@@ -64,7 +64,8 @@ def ask(
     ] = False,
 ) -> None:
     """Answer questions from texts, with a quoted span or an honest "no answer"."""
-    from lamina.asking import Conversation, converse, reply_json, reply_text
+    from lamina.cli.conversation import Conversation, converse, reply_text
+    from lamina.reader.replies import reply_json
 
     piped = sys.stdin is not None and not sys.stdin.isatty()
     files, texts = context or [], text or []
@@ -118,7 +119,7 @@ def evaluate(
     """Score a model on a data set: answers at the model's own threshold, at 0 and at the best, of every context and, where
     questions have several, of every question; of sentences, classes and scores."""
     from lamina.data.sources import load_examples, load_sentences
-    from lamina.progress import shown
+    from lamina.utils.progress import shown
 
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     if task not in (None, reader.question_task) or reader.question_task is None:
@@ -193,10 +194,10 @@ def score(
 ) -> None:
     """Score a file of predictions: the official scripts' keys and values, and their default threshold."""
     from lamina.data.sources import load_examples
-    from lamina.evaluation import references, several_contexts, whole_questions
-    from lamina.files import read_json
     from lamina.scoring.korquad import score_composed, score_korquad
+    from lamina.scoring.predictions import references, several_contexts, whole_questions
     from lamina.scoring.squad import score_squad1, score_squad2
+    from lamina.utils.files import read_json
 
     if nfc and metric != "korquad":
         raise LaminaError("--nfc: only --metric korquad compares texts in NFC: leave it out")
@@ -239,11 +240,11 @@ def layers(
     as_json: Json = False,
 ) -> None:
     """Say which layers answer which questions, for the mixers learned, dot, multiplicative and encoder."""
-    from lamina import layers as looking
     from lamina.data.sources import load_examples
     from lamina.data.splits import first_questions
-    from lamina.files import expanded
-    from lamina.progress import shown
+    from lamina.experiments import layer_weights as looking
+    from lamina.utils.files import expanded
+    from lamina.utils.progress import shown
 
     reader = load_model(run, device, threads, allow_pickle=False)
     examples = first_questions(load_examples(data, duplicate_ids=duplicate_ids, answers="ignore"), questions)
@@ -271,12 +272,12 @@ def _predict_answers(
     duplicate_ids: Literal["error", "rename"],
 ) -> tuple[dict[str, Any], str]:
     """Writes what was asked for; what came of it, in numbers and in words."""
-    from lamina import evaluation
     from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
     from lamina.data.sources import load_examples
     from lamina.data.splits import counted, questions_of
-    from lamina.files import write_json
-    from lamina.progress import shown
+    from lamina.scoring import predictions as evaluation
+    from lamina.utils.files import write_json
+    from lamina.utils.progress import shown
 
     examples = load_examples(data, duplicate_ids=duplicate_ids, answers="ignore")
     with shown() as progress:
@@ -298,8 +299,8 @@ def _predict_answers(
 
 def _predict_sentences(reader: Reader, data: str, out: Path, task: str | None) -> tuple[dict[str, Any], str]:
     from lamina.data.sources import load_sentences
-    from lamina.files import write_json
-    from lamina.progress import shown
+    from lamina.utils.files import write_json
+    from lamina.utils.progress import shown
 
     name, options = reader.sentence_task(task)
     sentences = load_sentences(data, options.data.columns, skip_broken=options.data.skip_broken, labelled=False)
@@ -318,9 +319,10 @@ def _search(
     shape: Literal["text", "json", "jsonl"],
 ) -> None:
     """Puts questions to many files and prints what comes of it; all files are read again for those that come later."""
-    from lamina.asking import reply_json, reply_text
-    from lamina.progress import shown
-    from lamina.searching import files_in, search
+    from lamina.cli.conversation import reply_text
+    from lamina.reader.replies import reply_json
+    from lamina.reader.search import files_in, search
+    from lamina.utils.progress import shown
 
     files = files_in(places)
     answers: list[object] = []
@@ -345,7 +347,7 @@ def _tuned_first(scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def _documents(names: list[str]) -> list[Document]:
-    from lamina.documents import make_document, read_document
+    from lamina.reader.documents import make_document, read_document
 
     return [
         make_document("standard input", sys.stdin.buffer.read()) if name == "-" else read_document(Path(name)) for name in names
@@ -353,7 +355,7 @@ def _documents(names: list[str]) -> list[Document]:
 
 
 def _texts(texts: list[str]) -> list[Document]:
-    from lamina.documents import Document
+    from lamina.reader.documents import Document
 
     return [Document(f"text {number}" if len(texts) > 1 else "the text", text) for number, text in enumerate(texts, 1)]
 
@@ -385,8 +387,8 @@ def _prompt() -> Callable[[], str]:
         import atexit
         import readline
 
-        from lamina.files import make_folder
-        from lamina.paths import cache_folder
+        from lamina.utils.files import make_folder
+        from lamina.utils.paths import cache_folder
 
         history = cache_folder() / "history"
         make_folder(history.parent)

@@ -12,7 +12,7 @@ commands = typer.Typer(help="The recipes that come with Lamina.", no_args_is_hel
 @commands.command("list")
 def recipes_list(as_json: Json = False) -> None:
     """List the recipes that come with Lamina."""
-    from lamina.bundled import recipe_names
+    from lamina.config.bundled import recipe_names
 
     if as_json:
         print_json(recipe_names())
@@ -23,9 +23,9 @@ def recipes_list(as_json: Json = False) -> None:
 @commands.command("show")
 def recipes_show(name: str, as_json: Json = False) -> None:
     """Print a recipe; with --json, whole, defaults included."""
-    from lamina.bundled import recipe_path
-    from lamina.files import read_text
-    from lamina.recipe import read_recipe
+    from lamina.config.bundled import recipe_path
+    from lamina.config.parse import read_recipe
+    from lamina.utils.files import read_text
 
     path = recipe_path(name)
     if as_json:

@@ -23,8 +23,8 @@ def ensemble(
     as_json: Json = False,
 ) -> None:
     """Let several runs answer their dev set together, from what they saved: no model is loaded."""
-    from lamina.ensembling import ensemble
-    from lamina.progress import shown
+    from lamina.experiments.ensemble import ensemble
+    from lamina.utils.progress import shown
 
     with shown() as progress:
         result = ensemble(runs, out, how=how, data=data, progress=progress)
@@ -48,9 +48,9 @@ def average(
     as_json: Json = False,
 ) -> None:
     """Average the weights of several runs into one run, and score it."""
-    from lamina.averaging import average
-    from lamina.files import read_json
-    from lamina.progress import shown
+    from lamina.experiments.average import average
+    from lamina.utils.files import read_json
+    from lamina.utils.progress import shown
 
     with shown() as progress:
         run = average(runs, out, data=data, progress=progress)
@@ -83,7 +83,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Say whether the second run is better than the first, or whether it may be chance, from what they saved."""
-    from lamina.comparing import compare, lines
+    from lamina.experiments.compare import compare, lines
 
     result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters, per=per)
     if as_json:
@@ -101,7 +101,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a model as a folder that other libraries load."""
-    from lamina.export import export
+    from lamina.runs.export import export
 
     export(load_model(model, "cpu", None, allow_pickle=allow_pickle), out)
     if as_json:

@@ -12,7 +12,7 @@ from lamina.cli.app import SENTENCE_MODEL, Device, Json, Threads, load_model, pr
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
-    from lamina.reader import Text
+    from lamina.reader.load import Text
 
 commands = typer.Typer()
 

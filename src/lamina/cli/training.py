@@ -23,9 +23,9 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train, evaluate and write a run folder."""
-    from lamina import trainer
-    from lamina.files import read_json
-    from lamina.progress import shown
+    from lamina.training import trainer
+    from lamina.utils.files import read_json
+    from lamina.utils.progress import shown
 
     read = open_recipe(recipe, settings)
     try:
@@ -64,8 +64,8 @@ def inspect(
     """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
     import torch
 
-    from lamina import inspection
-    from lamina.bundled import recipe_path
+    from lamina.config.bundled import recipe_path
+    from lamina.training import cost_estimate as inspection
 
     if threads:
         torch.set_num_threads(threads)
@@ -100,7 +100,7 @@ def inspect(
         print(report["note"])
     print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
     if plot_schedule:
-        from lamina.drawing import curve
+        from lamina.utils.drawing import curve
 
         print(f"schedule: {read.train.schedule}, the learning rate over {epochs:g} epochs")
         print("\n".join(curve([point["lr"] for point in report["schedule"]], read.train.lr)))

@@ -28,10 +28,10 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Search for a recipe's best settings by its held-out part: grid, random, TPE, halving. The dev set is never read."""
-    from lamina.bundled import recipe_path, space_path
-    from lamina.progress import shown
-    from lamina.tuning.search import lines, search
-    from lamina.tuning.space import read_space
+    from lamina.config.bundled import recipe_path, space_path
+    from lamina.experiments.tuning.search import lines, search
+    from lamina.experiments.tuning.space import read_space
+    from lamina.utils.progress import shown
 
     file = space_path(space)
     changed = {name: value for name, value in (("workers", workers), ("trials", trials)) if value is not None}

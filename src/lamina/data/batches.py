@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.data.windows import Windows
-from lamina.stack import HiddenStack
 
 
 @dataclass(frozen=True, slots=True)

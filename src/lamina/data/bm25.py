@@ -16,10 +16,10 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from lamina.data.contexts import find_first
 from lamina.data.examples import Example
+from lamina.data.multi_context import find_first
 from lamina.errors import LaminaError
-from lamina.progress import Progress, Silent
+from lamina.utils.progress import Progress, Silent
 
 Floats = npt.NDArray[np.float32]
 Hits = Literal["drop", "answerable", "impossible"]
@@ -82,7 +82,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Questions with several paragraphs, as `lamina.data.contexts` writes and reads them, and what was met on the way."""
+    """Questions with several paragraphs, as `lamina.data.multi_context` writes and reads them, and what was met on the way."""
 
     questions: list[dict[str, Any]]
     paragraphs: int  # of all questions together

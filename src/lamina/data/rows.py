@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from lamina.data.faults import Fault, described, short
+from lamina.data.problems import Fault, described, short
 from lamina.errors import LaminaError
 
 FORMATS: Final = (".json", ".jsonl", ".csv")

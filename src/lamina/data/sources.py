@@ -21,11 +21,11 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from lamina.data import contexts, rows, sentences, squad, tables
+from lamina.data import multi_context, rows, sentences, squad, tables
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
-from lamina.files import holds
+from lamina.utils.files import holds
 
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
@@ -92,8 +92,8 @@ def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answe
     try:
         return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
     except LaminaError:
-        if contexts.holds_contexts(place):
-            return contexts.read(place, duplicate_ids=duplicate_ids, answers=answers)
+        if multi_context.holds_contexts(place):
+            return multi_context.read(place, duplicate_ids=duplicate_ids, answers=answers)
         if sentences.holds_sentences(place):
             raise LaminaError(_NOT_QUESTIONS.format(name)) from None
         raise

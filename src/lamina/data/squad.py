@@ -25,10 +25,10 @@ from typing import Any, Final, Literal, cast
 
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
-from lamina.data.faults import MISSING, Counts, Fault, Problem, Report, described, id_note, short, text_fault
+from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, described, id_note, short, text_fault
 from lamina.data.rows import check_apart, csv_rows, jsonl_rows, kind_of, parse_json
 from lamina.errors import LaminaError
-from lamina.files import decode, pack, read_bytes, unpack, write_atomically
+from lamina.utils.files import decode, pack, read_bytes, unpack, write_atomically
 
 Duplicates = Literal["error", "rename"]
 Answers = Literal["check", "ignore"]

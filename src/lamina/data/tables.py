@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lamina.errors import LaminaError
-from lamina.files import read_text
+from lamina.utils.files import read_text
 
 FORMATS: Final = (".jsonl", ".csv", ".tsv")
 PACKINGS: Final = ("", ".gz", ".xz")

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lamina.stack import HiddenStack
+from lamina.data.hidden_states import HiddenStack
 
 Family = Literal["bert", "electra", "albert", "roberta", "distilbert"]
 Activation = Literal["gelu", "gelu_new", "relu"]

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from lamina.errors import LaminaError
-from lamina.files import read_json, write_json
-from lamina.paths import cache_folder
+from lamina.utils.files import read_json, write_json
+from lamina.utils.paths import cache_folder
 
 
 def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:

@@ -20,14 +20,15 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.families import Match, checkpoint_name, match, parse, run_name
 from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
-from lamina.files import expanded, read_json, write_atomically
-from lamina.paths import cache_folder
-from lamina.run import Run
+from lamina.utils.files import expanded, read_json, write_atomically
+from lamina.utils.paths import cache_folder
+from lamina.utils.run_folder import Run
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -308,3 +309,14 @@ def conversion(folder: Path, *, vocabulary: str) -> str:
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what it makes of a file that its family does not use
         raise LaminaError(f"{problem}: the result knows no words")
     return text
+
+
+def load_tokenizer(source: Source) -> Tokenizer:
+    """The source's tokenizer, which must not know more tokens than the encoder embeds."""
+    tokenizer = Tokenizer(source.tokenizer)
+    if tokenizer.vocabulary > source.config.vocab:
+        raise LaminaError(
+            f"the tokenizer has {tokenizer.vocabulary} tokens, but {source.name} embeds {source.config.vocab}: "
+            "name the model's own tokenizer"
+        )
+    return tokenizer

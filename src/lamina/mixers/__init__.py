@@ -11,12 +11,12 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import Field
 from torch import Tensor
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.mixers.attention import DotOptions, LayerAttention, LayerEncoderOptions, MultiplicativeOptions
 from lamina.mixers.compression import CompressionOptions
 from lamina.mixers.convolution import ConvolutionOptions, InceptionOptions, XceptionOptions
 from lamina.mixers.pooling import AverageOptions, LastLayer, LastLayerOptions, LearnedOptions
 from lamina.mixers.shape import Shape
-from lamina.stack import HiddenStack
 
 MixerOptions = Annotated[
     LastLayerOptions

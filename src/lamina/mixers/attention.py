@@ -28,11 +28,11 @@ import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.mixers.pooling import weighted_sum
 from lamina.mixers.shape import Shape
-from lamina.stack import HiddenStack
 
 
 class TokenSum(torch.autograd.Function):

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.mixers.pooling import Average, Learned, WithLastLayer
 from lamina.mixers.shape import Shape
-from lamina.stack import HiddenStack
 
 STD = 1e-3
 

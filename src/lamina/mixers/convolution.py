@@ -21,10 +21,10 @@ import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from lamina.data.hidden_states import HiddenStack
 from lamina.encoder.blocks import Dropout
 from lamina.mixers.pooling import WithLastLayer
 from lamina.mixers.shape import Shape
-from lamina.stack import HiddenStack
 
 
 class TokenPictures(nn.Module):

@@ -16,8 +16,8 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from lamina.data.hidden_states import POOLED, HiddenStack
 from lamina.mixers.shape import Shape
-from lamina.stack import POOLED, HiddenStack
 
 Init = Literal["uniform", "random", "last"]
 LAST_LOGIT = 10.0  # its softmax gives the last of 25 layers 0.999

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lamina.stack import POOLED
+from lamina.data.hidden_states import POOLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.plots import line_plot
+from lamina.utils.plots import line_plot
 
 SMOOTHING = 50  # training losses are averaged into so many points
 

@@ -8,11 +8,11 @@ from safetensors.torch import save_file
 
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.families import checkpoint_name, unparse
+from lamina.encoder.tokenizer_config import tokenizer_config
 from lamina.errors import LaminaError
-from lamina.export import tokenizer_config
-from lamina.files import read_json, replacing, write_atomically, write_json
-from lamina.locks import foreign
 from lamina.pretraining.model import PretrainedModel, head_weights
+from lamina.utils.files import read_json, replacing, write_atomically, write_json
+from lamina.utils.locks import foreign
 
 FORMAT = 1
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from lamina.data.tokenizer import NO_WORD, Ints, Longs, Tokenizer
 from lamina.errors import LaminaError
-from lamina.pretraining.rows import Rows
+from lamina.pretraining.sequences import Rows
 
 EVALUATION = -1  # the epoch whose mask the held-out part has
 MASKS = ("[MASK]", "<mask>")

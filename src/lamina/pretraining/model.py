@@ -25,7 +25,7 @@ from lamina.encoder.load import Source
 from lamina.encoder.presets import BERT_BASE
 from lamina.errors import LaminaError
 from lamina.pretraining.masking import Batch
-from lamina.pretraining.rows import ALONE
+from lamina.pretraining.sequences import ALONE
 
 LINEAR = 3.0  # above this, GELU and its relatives are the identity to within 0.5%
 

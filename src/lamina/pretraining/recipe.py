@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lamina.config.parse import checked, read_values, with_settings
 from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.load import EncoderOptions
 from lamina.encoder.presets import BERT_BASE, PRESETS
 from lamina.pretraining.masking import MaskOptions
-from lamina.pretraining.rows import Packed
+from lamina.pretraining.sequences import Packed
 from lamina.pretraining.texts import PairSource, TextSource
 from lamina.pretraining.vocabulary import VocabularyOptions
-from lamina.recipe import checked, read_values, with_settings
 from lamina.training.schedules import Schedule
 
 

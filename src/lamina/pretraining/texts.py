@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from lamina.data.sources import Bundled, load_examples, locate
 from lamina.data.tables import Broken, plain, read_table, text_in
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import read_text
+from lamina.utils.files import read_text
 
 T = TypeVar("T")
 

@@ -15,31 +15,32 @@ import numpy as np
 import torch
 from torch import nn
 
-from lamina.assemble import load_tokenizer
+from lamina.config.differences import changed
+from lamina.config.train_options import choose_device, choose_precision
 from lamina.data.batches import pack
 from lamina.data.tokenizer import Longs, Tokenizer
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder, EncoderConfig
+from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.files import read_json, remove_drafts, write_atomically, write_json
-from lamina.locks import alone
 from lamina.pretraining.curve import draw_curve
 from lamina.pretraining.folder import FORMAT, Pretraining, write_checkpoint
 from lamina.pretraining.masking import EVALUATION, Batch, MaskOptions, Replacements, make_batch
 from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_as_wide, start_near_identity
 from lamina.pretraining.recipe import PretrainOptions, PretrainRecipe, parse_pretrain_recipe
-from lamina.pretraining.rows import ALONE, NEXT, RANDOM, Rows, make_rows
+from lamina.pretraining.sequences import ALONE, NEXT, RANDOM, Rows, make_rows
 from lamina.pretraining.texts import Pair, hold_out, read_pairs, read_texts, without
 from lamina.pretraining.vocabulary import train_vocabulary
-from lamina.progress import Progress, Silent
-from lamina.run import versions
-from lamina.trainer import changed, peak_memory_mb
 from lamina.training.checkpoint import State
 from lamina.training.loop import autocast, epochs_of, interruptible, seed_of, steps_left
-from lamina.training.options import choose_device, choose_precision
 from lamina.training.plan import Plan, evaluation_points, plan_steps
 from lamina.training.recording import Recorder
 from lamina.training.schedules import share_of_peak
+from lamina.utils.files import read_json, remove_drafts, write_atomically, write_json
+from lamina.utils.locks import alone
+from lamina.utils.memory import peak_memory_mb
+from lamina.utils.progress import Progress, Silent
+from lamina.utils.run_folder import versions
 
 SAMPLE = 32  # rows on which a new head is fitted to the encoder's states
 FEW_LABELS = 1  # a part of no rows divides by this instead of 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,6 @@ from lamina.errors import LaminaError
 Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 Numbers = npt.ArrayLike
-
-MAPPED_CLASSES = 6  # 0 to 5, as similarity is labelled
-CUT = 0.5
 
 
 def accuracy(predicted: Numbers, gold: Numbers) -> float:
@@ -133,32 +129,6 @@ def overall(tasks: Sequence[TaskScore]) -> dict[str, float]:
 
 
 # ---- maps from a cosine to a score
-
-
-def binned(cosines: Numbers) -> Doubles:
-    """Six equal classes of cosines from 0 to 1, each as its share of the way from the first to the last; below 0 is the first.
-
-    >>> binned([-0.3, 0.1, 0.17, 0.5, 1.0]).tolist()
-    [0.0, 0.0, 0.2, 0.6, 1.0]
-    """
-    classes = np.floor(np.asarray(cosines, np.float64) * MAPPED_CLASSES).clip(0, MAPPED_CLASSES - 1)
-    shares: Doubles = classes / (MAPPED_CLASSES - 1)
-    return shares
-
-
-def cut(cosines: Numbers) -> Doubles:
-    """Cosines, but 0 for those below 0.5.
-
-    >>> cut([-0.3, 0.49, 0.5, 0.9]).tolist()
-    [0.0, 0.0, 0.5, 0.9]
-    """
-    numbers = np.asarray(cosines, np.float64)
-    return np.where(numbers < CUT, 0.0, numbers)
-
-
-def mapped(cosines: Numbers, how: Literal["none", "bins", "cut"]) -> Doubles:
-    """Cosines as the option `map` of the cosine head has them."""
-    return {"none": lambda numbers: np.asarray(numbers, np.float64), "bins": binned, "cut": cut}[how](cosines)
 
 
 def _pairs(predicted: Numbers, gold: Numbers) -> tuple[Doubles, Doubles]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from lamina.training.surgery import pcgrad
+from lamina.training.pcgrad import pcgrad
 
 
 class Surgery:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,41 +13,22 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from lamina.config.train_options import TrainOptions
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
-from lamina.heads import Outputs
 from lamina.model import Model
-from lamina.objectives import Remembers, Term
-from lamina.progress import Progress
-from lamina.training.checkpoint import State, copy_weights, load_weights
+from lamina.model.weights import copy_weights, load_weights
+from lamina.objectives import Remembers
+from lamina.objectives.loss import Loss
+from lamina.training.checkpoint import State
 from lamina.training.gradients import Surgery
-from lamina.training.options import TrainOptions
 from lamina.training.schedules import share_of_peak
+from lamina.utils.progress import Progress
 
 S = TypeVar("S")
 Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name, task by task
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What a task is trained by: the sum of its terms, times its weight beside the other tasks'."""
-
-    terms: Sequence[Term]
-    weight: float = 1.0
-
-    def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """The denominators of a whole step, so that micro-batches add up to its mean."""
-        totals: dict[str, float] = {}
-        for batch in batches:
-            for term in self.terms:
-                for name, count in term.counts(batch).items():
-                    totals[name] = totals.get(name, 0.0) + count
-        return totals
-
-    def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
-        return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()
 
 
 @dataclass(frozen=True)

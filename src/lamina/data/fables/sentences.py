@@ -13,7 +13,7 @@ from lamina.data.examples import Sentence
 from lamina.data.fables.names import Split
 from lamina.data.fables.opinions import DEGREES, opinion
 from lamina.data.fables.statements import paraphrase, similar
-from lamina.files import make_folder, write_atomically
+from lamina.utils.files import make_folder, write_atomically
 
 SentenceTask = Literal["sentiment", "paraphrase", "similarity"]
 

@@ -1,0 +1,115 @@
+"""What a run saved of its dev set: enough to decode it again, alone or with other runs, without model and tokenizer.
+
+``outputs.safetensors``  the logits: `start` and `end` [tokens]; `row_starts` [W + 1], where each window begins
+``windows.safetensors``  what `decode` reads of the windows: `lengths` and `example` [W]; `context` and `max_context` [tokens],
+                         a bit each; `first` and `width` in characters of the tokens of the context [C]
+
+Whole numbers are stored in the smallest type that holds them all. Both files name the windows by their fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from lamina.data.logits import SpanLogits
+from lamina.data.windows import Windows
+from lamina.errors import LaminaError
+from lamina.utils.files import replacing
+from lamina.utils.run_folder import Run
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+_LOGITS = ("start", "end", "row_starts")
+_WINDOWS = ("lengths", "example", "context", "max_context", "first", "width")
+
+
+def save_outputs(run: Run, windows: Windows, logits: SpanLogits) -> None:
+    """Writes the logits of the dev set, and of its windows what decoding needs."""
+    begin, stop = windows.offsets[windows.context].T  # [C] each
+    stored = {
+        "lengths": _smallest(windows.lengths),
+        "example": _smallest(windows.example),
+        "context": np.packbits(windows.context),
+        "max_context": np.packbits(windows.max_context),
+        "first": _smallest(begin),
+        "width": _smallest(stop - begin),
+    }
+    _write(run.windows, stored, windows.fingerprint)
+    start, end = np.asarray(logits.start, np.float32), np.asarray(logits.end, np.float32)
+    _write(run.outputs, {"start": start, "end": end, "row_starts": windows.starts}, windows.fingerprint)
+
+
+def saved_fingerprint(run: Run) -> str:
+    """Which windows the logits are of, without reading them."""
+    _check_outputs(run)
+    return _read(run.outputs, ())[1]
+
+
+def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
+    """The logits and their windows. The windows are good for decoding only: their token ids and gold spans are not kept."""
+    _check_outputs(run)
+    if not run.windows.is_file():
+        raise LaminaError(f"{run.path}: has no {run.windows.name}, which runs of older versions lack: train it again")
+    said, said_of = _read(run.outputs, _LOGITS)
+    stored, fingerprint = _read(run.windows, _WINDOWS)
+    if said_of != fingerprint:
+        raise LaminaError(
+            f"{run.path}: {run.outputs.name} and {run.windows.name} are of different windows: copy or train the run again"
+        )
+    starts = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)])
+    tokens = int(starts[-1])
+    context, max_context = (np.unpackbits(stored[name], count=tokens).astype(np.bool_) for name in ("context", "max_context"))
+    sizes = [(len(said["start"]), tokens), (len(said["end"]), tokens), (len(stored["example"]), len(starts) - 1)]
+    sizes += [(len(stored[name]), int(np.count_nonzero(context))) for name in ("first", "width")]
+    if not np.array_equal(starts, said["row_starts"]) or any(found != wanted for found, wanted in sizes):
+        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} do not fit: copy or train the run again")
+    offsets = np.zeros((tokens, 2), np.int32)
+    offsets[context, 0] = stored["first"]
+    offsets[context, 1] = stored["first"].astype(np.int32) + stored["width"].astype(np.int32)
+    absent = np.zeros(0, np.int32)  # not zeros, which could be taken for token ids
+    windows = Windows(
+        starts=starts,
+        ids=absent,
+        type_ids=absent,
+        context=context,
+        offsets=offsets,
+        max_context=max_context,
+        example=stored["example"].astype(np.int32),
+        gold=absent.reshape(0, 2),
+        pad=0,
+        fingerprint=fingerprint,
+    )
+    return windows, SpanLogits(said["start"], said["end"])
+
+
+def _check_outputs(run: Run) -> None:
+    if not run.outputs.is_file():
+        raise LaminaError(
+            f"{run.path}: has no {run.outputs.name}: only a run that answers with spans and has data.dev saves one"
+        )
+
+
+def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same whole numbers, none of them negative, in as few bytes as hold the greatest."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def _write(path: Path, arrays: Arrays, fingerprint: str) -> None:
+    with replacing(path) as draft:
+        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, draft, {"windows": fingerprint})
+
+
+def _read(path: Path, names: Sequence[str]) -> tuple[Arrays, str]:
+    """The arrays of a file, and the fingerprint of the windows that they are of."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in names}, (file.metadata() or {}).get("windows", "")
+    except (OSError, SafetensorError) as error:
+        raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}): copy or train the run again") from None

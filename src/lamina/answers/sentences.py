@@ -1,0 +1,98 @@
+"""What a head of sentences said -> classes and scores. Needs no model: `outputs` are the arrays of `item_outputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
+
+Scored = Literal["none", "bins", "cut", "sigmoid"]
+Said = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item
+MAPPED_CLASSES = 6  # 0 to 5, as similarity is labelled
+CUT = 0.5
+
+
+def class_chances(said: Said, threshold: float = 0.0) -> Doubles:
+    """[I, C] the probability of every class. Of a pair, that it is alike (class 1) from the logit `threshold` on."""
+    if "cosine" in said:
+        alike = 1 / (1 + np.exp(-(said["logits"].astype(np.float64) - threshold)))
+        return np.stack([1 - alike, alike], 1)
+    logits = said["logits"].astype(np.float64)
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return cast(Doubles, powers / powers.sum(1, keepdims=True))
+
+
+def said_classes(said: Said, threshold: float = 0.0) -> Longs:
+    """[I] the most probable class."""
+    if "cosine" in said:
+        return np.asarray(said["logits"] > threshold, np.int64)
+    return np.asarray(said["logits"].argmax(1), np.int64)
+
+
+def said_scores(said: Said, how: Scored = "none") -> Doubles:
+    """[I] scores as shares of the way from the lowest to the highest, never outside; of a pair, its cosine, mapped as `how`
+    says, or the probability that its logit stands for.
+
+    >>> said_scores({"cosine": np.array([-0.25, 0.5], np.float32)}).tolist()
+    [0.0, 0.5]
+    """
+    if "cosine" not in said:
+        shares = said["scores"].astype(np.float64)
+    else:
+        shares = class_chances(said)[:, 1] if how == "sigmoid" else mapped(said["cosine"], how)
+    return np.clip(shares, 0.0, 1.0)
+
+
+def best_threshold(logits: Floats, gold: Doubles) -> float:
+    """The threshold of "alike" with the best accuracy; of those that are not clearly worse (by one standard error) the one
+    nearest to 0.
+
+    >>> best_threshold(np.array([-3, -2, 1, 4], np.float32), np.array([0.0, 0, 1, 1]))
+    0.0
+    >>> best_threshold(np.array([1, 2, 3, 4], np.float32), np.array([0.0, 0, 1, 1]))
+    2.5
+    """
+    order = np.argsort(logits, kind="stable")
+    values, alike = logits[order].astype(np.float64), gold[order] == 1
+    right = np.concatenate([[alike.sum()], alike.sum() + np.cumsum(np.where(alike, -1, 1))]) / len(gold)  # [I + 1]
+    between = (values[1:] + values[:-1]) / 2
+    cuts = np.concatenate([[values[0] - 1], between, [values[-1] + 1]])
+    possible = np.concatenate([[True], values[1:] > values[:-1], [True]])  # equal values cannot be parted
+    best = right[possible].max()
+    tolerance = np.sqrt(best * (1 - best) / len(gold))
+    if right[np.searchsorted(values, 0.0, side="right")] >= best - tolerance:
+        return 0.0
+    good = possible & (right >= best - tolerance)
+    return float(cuts[good][np.abs(cuts[good]).argmin()])
+
+
+def mapped(cosines: npt.ArrayLike, how: Literal["none", "bins", "cut"]) -> Doubles:
+    """Cosines as the option `map` of the cosine head has them."""
+    return {"none": lambda numbers: np.asarray(numbers, np.float64), "bins": binned, "cut": cut}[how](cosines)
+
+
+def binned(cosines: npt.ArrayLike) -> Doubles:
+    """Six equal classes of cosines from 0 to 1, each as its share of the way from the first to the last; below 0 is the first.
+
+    >>> binned([-0.3, 0.1, 0.17, 0.5, 1.0]).tolist()
+    [0.0, 0.0, 0.2, 0.6, 1.0]
+    """
+    classes = np.floor(np.asarray(cosines, np.float64) * MAPPED_CLASSES).clip(0, MAPPED_CLASSES - 1)
+    shares: Doubles = classes / (MAPPED_CLASSES - 1)
+    return shares
+
+
+def cut(cosines: npt.ArrayLike) -> Doubles:
+    """Cosines, but 0 for those below 0.5.
+
+    >>> cut([-0.3, 0.49, 0.5, 0.9]).tolist()
+    [0.0, 0.0, 0.5, 0.9]
+    """
+    numbers = np.asarray(cosines, np.float64)
+    return np.where(numbers < CUT, 0.0, numbers)

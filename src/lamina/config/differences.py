@@ -1,0 +1,19 @@
+"""Where two recipes differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def changed(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """The first field of a recipe that is another now."""
+    place, then, now = first_difference(old, new)
+    return f"{place}: {then!r} then, {now!r} now"
+
+
+def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any]:
+    """The first field in which two different recipes differ, and what it is in each."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
+        return first_difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+    return place, one, other

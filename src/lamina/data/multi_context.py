@@ -1,0 +1,275 @@
+"""Questions with several paragraphs each -> examples, one a paragraph. Any of the paragraphs may hold the answer.
+
+A question is ``{"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}``. A JSONL file has one a
+line, a JSON file a list of them, bare or as ``{"data": […]}``; each plain, ``.gz`` or ``.xz``.
+
+Choices where the format leaves room:
+
+- `answers`, a list, may stand for `answer`; an empty list or text is a question that no paragraph answers. White space around
+  an answer is no part of it. Questions whose answer stands in none of their paragraphs are unanswerable, with a warning.
+- A paragraph answers where an answer's text stands in it, at its first occurrence; elsewhere the question is impossible. A
+  paragraph may have `answers` of its own (``[{"text": …, "answer_start": …}]``), and then these are its answers.
+- Texts are compared in the form NFC, so that it does not matter whether either file or answer has its characters composed or
+  not: ``가`` stands in no ``각``. The answer is quoted as the paragraph spells it, and its place is counted in the paragraph.
+- `qa` may have an `id` (without one, its number) and an `article`. Without that, the article of all contexts of a question is
+  the title of the first paragraph that holds an answer, else of the first: a question is held out with all of its contexts.
+- The example of paragraph k, counted from 0, has the id ``ID#k``; the question's id is its group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from lamina.data.examples import Answer, Example
+from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, described, short, text_fault
+from lamina.data.rows import jsonl_rows, kind_of, parse_json
+from lamina.data.squad import Answers, Duplicates, said_answers, stated_answers, unique_id
+from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.files import decode, pack, read_bytes, unpack, write_atomically
+
+_INSIDE: Final = -1  # no place of the original: within what composing changed
+_SHAPE: Final = 'expected {"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}'
+
+Row = tuple[str, object]  # where, and what stands there
+
+
+def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
+    """All examples of a file, question by question; the first problem is raised."""
+    walker = _Walker(str(path), duplicate_ids, answers)
+    examples = []
+    for found, problems in walker.walk(_rows(path)):
+        if problems:
+            raise LaminaError(str(problems[0]))
+        examples += found
+    walker.warn()
+    return examples
+
+
+def check(path: Path) -> Report:
+    """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
+    walker = _Walker(str(path), "error", "check")
+    problems = [problem for _, problems in walker.walk(_rows(path)) for problem in problems]
+    walker.counts.articles = len(walker.articles)
+    walker.warn()
+    return Report(str(path), walker.counts, problems)
+
+
+def holds_contexts(path: Path) -> bool:
+    """Whether a file seems to be of questions with paragraphs, by its ending and its first question."""
+    try:
+        _, first = next(iter(_rows(path)), ("", None))
+    except LaminaError:
+        return False
+    return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
+
+
+def write(path: Path, questions: Iterable[Mapping[str, Any]]) -> None:
+    """Writes questions as this module reads them, at once or not at all."""
+    if check_name(path) == ".json":
+        text = json.dumps({"data": list(questions)}, ensure_ascii=False)
+    else:
+        text = "".join(json.dumps(question, ensure_ascii=False) + "\n" for question in questions)
+    write_atomically(path, pack(path, text.encode(errors="replace")))
+
+
+def check_name(path: Path) -> str:
+    """The kind of file that a name asks for: .json or .jsonl."""
+    kind = kind_of(path)
+    if kind == ".csv":
+        raise LaminaError(f"{path}: questions with several contexts stand in .jsonl or .json files: name another")
+    return kind
+
+
+def find_first(context: str, text: str) -> Answer | None:
+    """The first occurrence of a text, as the context spells it, whether characters are composed or not.
+
+    >>> find_first("the mill and the miller", "mill")
+    Answer(text='mill', start=4)
+    >>> apart = unicodedata.normalize("NFD", "서울 사람")
+    >>> found = find_first(apart, "사람")
+    >>> found.start, apart[found.start :] == found.text
+    (6, True)
+    """
+    wanted = unicodedata.normalize("NFC", text)
+    if unicodedata.is_normalized("NFC", context):
+        at = context.find(wanted)
+        return None if at < 0 else Answer(wanted, at)
+    composed, places = _composed(context)
+    at = composed.find(wanted)
+    while at >= 0:
+        first, last = places[at], places[at + len(wanted)]
+        if _INSIDE not in (first, last):
+            return Answer(context[first:last], first)
+        at = composed.find(wanted, at + 1)
+    return None
+
+
+@lru_cache(maxsize=64)  # many questions share their paragraphs
+def _composed(text: str) -> tuple[str, list[int]]:
+    """A text in the form NFC; and for each of its characters, and for its end, the place that it is from. Characters compose
+    within graphemes only. Of a grapheme that changed, only the beginning has a place."""
+    import regex
+
+    parts: list[str] = []
+    places: list[int] = []
+    for match in regex.finditer(r"\X", text):
+        composed = unicodedata.normalize("NFC", match.group())
+        same = composed == match.group()
+        parts.append(composed)
+        places.extend(match.start() + n if same or n == 0 else _INSIDE for n in range(len(composed)))
+    return "".join(parts), [*places, len(text)]
+
+
+# The walker
+
+
+@dataclass(slots=True)
+class _Walker:
+    file: str
+    duplicate_ids: Duplicates
+    answers: Answers
+    counts: Counts = field(default_factory=Counts)
+    articles: set[str] = field(default_factory=set)
+    times: dict[str, int] = field(default_factory=dict)  # how often each id came
+    unheld: int = 0  # questions with answers, which no paragraph holds
+
+    def walk(self, rows: Iterable[Row]) -> Iterator[tuple[list[Example], list[Problem]]]:
+        for number, (where, row) in enumerate(rows, 1):
+            faults: list[tuple[str, Fault]] = []
+            examples = self._question(row, number, faults)
+            yield examples, [Problem(self.file, where + at, fault.what, fault.fix) for at, fault in faults]
+        if not self.counts.questions:
+            yield [], [Problem(self.file, "", "holds no questions")]
+
+    def warn(self) -> None:
+        if self.unheld:
+            said = f"{self.unheld} of {self.counts.questions} questions state an answer that none of their paragraphs holds"
+            warnings.warn(f"{self.file}: {said}: they count as unanswerable", LaminaWarning, stacklevel=4)
+
+    def _question(self, row: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
+        """The examples of a question; none where something is wrong with it."""
+        self.counts.questions += 1
+        if isinstance(row, Fault) or not isinstance(row, Mapping) or not isinstance(row.get("qa"), Mapping):
+            faults.append(("", row if isinstance(row, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
+            return []
+        qa, paragraphs = row["qa"], _paragraphs(row, faults)
+        if what := text_fault(qa.get("question", MISSING), "question"):
+            faults.append((".qa", Fault(what, "write it or remove the question")))
+        group = self._unique_id(qa.get("id"), number, faults)
+        texts = self._texts(qa, faults)
+        contexts = [_contents(k, paragraph, faults) for k, paragraph in enumerate(paragraphs)]
+        held = [
+            _held(k, paragraph, context, texts, faults) if self.answers == "check" else ()
+            for k, (paragraph, context) in enumerate(zip(paragraphs, contexts, strict=True))
+        ]
+        if faults:
+            return []
+        titles = [_title(paragraph, context) for paragraph, context in zip(paragraphs, contexts, strict=True)]
+        own = next((title for title, answers in zip(titles, held, strict=True) if answers), titles[0])
+        article = str(qa.get("article") or own)
+        self.articles.add(article)
+        self.counts.contexts += len(contexts)
+        self.counts.unanswerable += not any(held)
+        self.unheld += bool(texts) and not any(held)
+        self.counts.answers += sum(map(len, held))
+        return [
+            Example(f"{group}#{k}", qa["question"], context, answers, group, article)
+            for k, (context, answers) in enumerate(zip(contexts, held, strict=True))
+        ]
+
+    def _unique_id(self, given: object, number: int, faults: list[tuple[str, Fault]]) -> str:
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int | str) or not str(given).strip()):
+            faults.append((".qa", Fault(f"id is {described(given)}, not a text or a whole number", "mend it or leave it out")))
+        elif what := text_fault("q" if given is None else str(given), "id"):
+            faults.append((".qa", Fault(what, "mend it or leave it out")))
+        own = f"q{number}" if given is None else str(given)
+        unique = unique_id(own, self.times)
+        if unique != own:
+            self.counts.duplicate_ids += 1
+            if self.duplicate_ids == "error":
+                what = f"the id {short(own)!r} is not unique"
+                faults.append((".qa", Fault(what, 'rename it, or set duplicate_ids = "rename"')))
+        return unique
+
+    def _texts(self, qa: Mapping[str, Any], faults: list[tuple[str, Fault]]) -> list[str]:
+        if self.answers == "ignore":
+            return []
+        try:
+            stated = stated_answers(said_answers(qa), None)
+        except Fault as fault:
+            faults.append((".qa", fault))
+            return []
+        for text, _ in stated:
+            if what := text_fault(text, "an answer"):
+                faults.append((".qa", Fault(what, "a question that no paragraph answers has an empty list of them")))
+                return []
+        return [text.strip() for text, _ in stated]
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    kind, text = check_name(path), decode(path, unpack(path, read_bytes(path)))
+    if kind == ".jsonl":
+        yield from ((f"line {line}", row) for line, row in jsonl_rows(text, str(path)))
+        return
+    found, prefix = parse_json(text, str(path)), ""
+    if isinstance(found, Mapping) and isinstance(found.get("data"), list):
+        found, prefix = found["data"], "data"
+    if not isinstance(found, list):
+        raise LaminaError(f"{path}: a list of questions is expected, found {described(found)}")
+    yield from ((f"{prefix}[{number}]", row) for number, row in enumerate(found))
+
+
+def _paragraphs(row: Mapping[str, Any], faults: list[tuple[str, Fault]]) -> list[Any]:
+    paragraphs = row.get("paragraphs")
+    if not isinstance(paragraphs, list) or not paragraphs:
+        what = "paragraphs are missing" if paragraphs is None else f"paragraphs are {described(paragraphs)}"
+        faults.append(("", Fault("there are no paragraphs" if paragraphs == [] else what, "give at least one, in a list")))
+        return []
+    return paragraphs
+
+
+def _contents(k: int, paragraph: object, faults: list[tuple[str, Fault]]) -> str:
+    value = paragraph.get("contents", MISSING) if isinstance(paragraph, Mapping) else paragraph
+    what = text_fault(value, "contents") if isinstance(paragraph, Mapping) else "not a paragraph"
+    if what is not None:
+        faults.append((f".paragraphs[{k}]", Fault(what, 'expected {"title": …, "contents": …}')))
+        return ""
+    return str(value)
+
+
+def _held(k: int, paragraph: Any, context: str, texts: list[str], faults: list[tuple[str, Fault]]) -> tuple[Answer, ...]:
+    """The answers that a paragraph holds: its own if it names them, else those whose text stands in it."""
+    if not context:
+        return ()
+    if paragraph.get("answers") is None:
+        found = [find_first(context, text) for text in texts]
+        return tuple(dict.fromkeys(answer for answer in found if answer is not None))
+    try:
+        return tuple(_stated(context, text, start) for text, start in stated_answers(paragraph["answers"], None))
+    except Fault as fault:
+        faults.append((f".paragraphs[{k}]", fault))
+        return ()
+
+
+def _stated(context: str, text: Any, start: Any) -> Answer:
+    if what := text_fault(text, "an answer"):
+        raise Fault(what, "a paragraph without answers has an empty list of them")
+    found = find_first(context, text) if start is None else None
+    if start is None and found is not None:
+        return found
+    if type(start) is int and start >= 0 and context.startswith(text, start):
+        return Answer(text, start)
+    where = "in the contents" if start is None else f"at answer_start {described(start)}"
+    raise Fault(f"answer {short(text)!r} is not {where}", "mend it, or leave out the paragraph's answers to have them found")
+
+
+def _title(paragraph: Mapping[str, Any], context: str) -> str:
+    return str(paragraph.get("title") or "context-" + hashlib.blake2b(context.encode(), digest_size=8).hexdigest())

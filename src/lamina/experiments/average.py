@@ -1,0 +1,246 @@
+"""Finished runs of one recipe -> a run whose weights are the mean of theirs (a model soup): no dearer to use than one of them.
+
+Wortsman et al. 2022, the uniform soup. It can work because runs that begin with the same pretrained weights end near each
+other; of encoders that began at random it is not to be expected. The checkpoints of one run (`train.checkpoints`) are runs
+too: their mean is stochastic weight averaging (Izmailov et al. 2018).
+
+Checkpoints of one run, or runs of one seed, held out the same part: thresholds and confidences are settled on it, if the
+training data are still there and still the same. Of several seeds there is none, as each holds out other articles, on which
+the others were trained: the threshold for "no answer" is then 0 and confidences are not calibrated, unless `data` names
+questions that no member has seen. Those of the dev set and of the training data are refused, whatever else their file says of
+them, for scores at a threshold that was tuned on them would flatter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from lamina.config.differences import first_difference
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe, TaskOptions
+from lamina.config.train_options import choose_device
+from lamina.data.examples import Example, Sentence
+from lamina.errors import LaminaError, LaminaWarning
+from lamina.model.weights import load_weights, trained_weights
+from lamina.runs.load import load_trained
+from lamina.state_cache.dataset import Part
+from lamina.training.judging import Judges
+from lamina.training.material import AnyPart, cut, dev_of, split
+from lamina.utils.files import make_folder, read_bytes, read_json, replacing, write_json
+from lamina.utils.progress import Progress, Silent
+from lamina.utils.run_folder import FORMAT, Run, versions
+
+_BATCHES = "num_batches_tracked"  # seeds hold out different articles, so that they differ in their steps
+_OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
+
+
+def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progress: Progress | None = None) -> Run:
+    """Writes the mean of finished runs as the new run folder `out`, and scores it on the recipe's dev set as training does.
+
+    The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to settle thresholds on.
+    """
+    progress = progress or Silent()
+    if not runs:
+        raise LaminaError("an average needs runs: name at least one")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LaminaError(f"{out}: is there already: write the average into a new folder")
+    members = [Run.open(path) for path in runs]
+    recipe = _same_recipe(members)
+    weights = mean_weights([member.model for member in members])
+    progress.say(f"the mean of {len(members)} runs, {len(weights)} weights each")
+    device = choose_device(recipe.train.device)
+    trained = load_trained(members[0].path, device)
+    if weights.keys() == trained_weights(trained.model).keys():  # it stands on an encoder that can be had again
+        load_weights(trained.model, weights)
+    else:
+        trained.model.load_state_dict(weights)
+    infos = [read_json(member.info) for member in members]
+    seeds = sorted({seed for info in infos for seed in _seeds(info)})
+    fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # behind those of what was trained on
+    alike = all(found == fingerprints[0] for found in fingerprints)
+    held_out = dict(zip(recipe.tasks, fingerprints[0], strict=False)) if alike else {}
+    unseen, dev = dict[str, AnyPart](), dict[str, AnyPart]()
+    for name, task in recipe.tasks.items():
+        unseen[name], dev[name] = (
+            Part(examples, cut(recipe, task, examples, trained.tokenizer))
+            for examples in (_to_settle_on(recipe, task, data, seeds), dev_of(task))
+        )
+        if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
+            changed = f"{task.data.train} changed since some of these runs were trained"
+            warnings.warn(f"{changed}, so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=2)
+            unseen[name] = Part([], cut(recipe, task, [], trained.tokenizer))
+    run = Run(out)
+    make_folder(out)
+    judges = Judges(recipe, trained.tokenizer)
+    settled = judges.settle(trained.model, unseen)
+    judges.score(run, trained.model, dev, settled, progress)
+    settled_on = data or ("the held-out part" if any(part.examples for part in unseen.values()) else None)
+    _write(run, members, weights, settled, {"seeds": seeds, "settled_on": settled_on})
+    return run
+
+
+def _seeds(info: Mapping[str, Any]) -> list[int]:
+    """Those of the trainings behind a run: an average has several."""
+    average = info.get("average", {})
+    return [info["seed"], *average.get("seeds", ()), *(member["seed"] for member in average.get("members", ()))]
+
+
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of weights with the same names and shapes, computed in double precision, in the type that they have.
+
+    Whole numbers are not averaged: they must be equal, but for how many batches a norm has seen, which is the most of them.
+    """
+    opened = [_open(file) for file in files]
+    names = [set(file.keys()) for file in opened]
+    for file, own in zip(files, names, strict=True):
+        if odd := sorted(own ^ names[0]):
+            raise LaminaError(f"{file}: {odd[0]} is not in both it and {files[0]}: average runs of one recipe")
+    return {name: _mean(name, [file.get_tensor(name) for file in opened], files) for name in sorted(names[0])}
+
+
+def _mean(name: str, values: Sequence[Tensor], files: Sequence[Path]) -> Tensor:
+    first, counts = values[0], name.endswith(_BATCHES)
+    for file, value in zip(files, values, strict=True):
+        if value.shape != first.shape or value.dtype != first.dtype:
+            raise LaminaError(
+                f"{file}: {name} is {_shape(value)}, but {_shape(first)} in {files[0]}: average runs of one recipe"
+            )
+        if not first.is_floating_point() and not counts and not torch.equal(value, first):
+            raise LaminaError(f"{file}: {name} is not as in {files[0]}, and whole numbers have no mean")
+    if counts:
+        return torch.stack(list(values)).amax(0)
+    if not first.is_floating_point() or len(values) == 1:
+        return first
+    total = torch.zeros_like(first, dtype=torch.float64)
+    for value in values:
+        total += value
+    return (total / len(values)).to(first.dtype)
+
+
+def _shape(value: Tensor) -> str:
+    return f"{'x'.join(map(str, value.shape)) or 'one number'} ({str(value.dtype).removeprefix('torch.')})"
+
+
+def _open(file: Path) -> Any:
+    try:
+        return safe_open(file, framework="pt")
+    except (OSError, SafetensorError) as error:
+        raise LaminaError(f"{file}: cannot be read ({str(error).splitlines()[0]}): copy or train the run again") from None
+
+
+def _same_recipe(members: Sequence[Run]) -> Recipe:
+    """The recipe that all have but for the seed; they stand on the same encoder and read with the same tokenizer."""
+    first = members[0]
+    recipes = [parse_recipe(read_json(member.recipe), name=str(member.recipe)) for member in members]
+    wanted = _comparable(recipes[0])
+    for member, recipe in zip(members, recipes, strict=True):
+        if (found := _comparable(recipe)) != wanted:
+            place, value, other = first_difference(found, wanted)
+            raise LaminaError(
+                f"{member.path}: its recipe is not that of {first.path} ({place.removeprefix('tasks.main.')} = {value!r}, "
+                f"not {other!r}): average seeds of one recipe"
+            )
+        for what, file in (("encoder's shape", "encoder"), ("tokenizer", "tokenizer")):
+            if read_bytes(getattr(member, file)) != read_bytes(getattr(first, file)):
+                raise LaminaError(f"{member.path}: its {what} is not that of {first.path}: average seeds of one recipe")
+        if _encoder_of(member).get("sha256") != _encoder_of(first).get("sha256"):
+            raise LaminaError(f"{member.path}: began with other weights than {first.path}: average runs of one encoder")
+    return recipes[0]
+
+
+def _comparable(recipe: Recipe) -> dict[str, Any]:
+    values = recipe.model_dump(mode="json")
+    return values | {"train": {name: value for name, value in values["train"].items() if name not in _OF_THE_MACHINE}}
+
+
+def _encoder_of(run: Run) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = read_json(run.info).get("encoder", {})
+    return found
+
+
+def _to_settle_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int]) -> Sequence[Any]:
+    """What no member has seen, to settle thresholds on: `data`, read as the task reads its dev set, or what all held out."""
+    if data is None and len(seeds) > 1:
+        return []
+    if data is None:
+        try:
+            return split(task, *seeds)[1]
+        except LaminaError as error:
+            warnings.warn(f"{error}; so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=3)
+            return []
+    if len(recipe.tasks) > 1:
+        raise LaminaError("--data: these runs have several tasks, of which one file cannot settle all thresholds: leave it out")
+    other: TaskOptions = task.model_copy(
+        update={"data": task.data.model_copy(update={"dev": data, "dev_every": None, "dev_questions": None})}
+    )
+    examples = dev_of(other)
+    learned: list[Any] = []
+    try:
+        learned = [example for seed in seeds for example in split(task, seed)[0]]
+    except LaminaError as error:
+        message = f"{error}; so nobody can tell whether --data {data} was trained on"
+        warnings.warn(message, LaminaWarning, stacklevel=3)
+    asked = set(map(_said, examples))
+    for known, what in ((dev_of(task), "of the dev set"), (learned, "trained on")):
+        if shared := asked.intersection(map(_said, known)):
+            raise LaminaError(
+                f"--data {data}: {len(shared)} of its {len(examples)} are {what}; tuned on them, scores would flatter: "
+                "name other data"
+            )
+    return examples
+
+
+def _said(example: Example | Sentence) -> tuple[str, str | None]:
+    """What an example says, whatever its id and its answers or label are."""
+    return (example.question, example.context) if isinstance(example, Example) else (example.first, example.second)
+
+
+def _write(
+    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], about: dict[str, Any]
+) -> None:
+    """The files of a finished run; run.json, which says so, comes last."""
+    first = members[0]
+    with replacing(run.model) as draft:
+        save_file({name: value.contiguous() for name, value in weights.items()}, draft)
+    for source, copy in ((first.recipe, run.recipe), (first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
+        shutil.copyfile(source, copy)
+    infos = [read_json(member.info) for member in members]
+    costs = [info.get("costs", {}) for info in infos]
+    told = [
+        {"path": str(member.path), **{key: info.get(key) for key in ("seed", "threshold", "score")}}
+        for member, info in zip(members, infos, strict=True)
+    ]
+    info = {
+        "format": FORMAT,
+        "versions": versions(),
+        "seed": infos[0].get("seed"),
+        "encoder": _encoder_from(run, first),
+        "parameters": infos[0].get("parameters"),
+        "windows": infos[0].get("windows", []),
+        "average": {"members": told, **about},
+        "threshold": 0.0,
+        **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
+        "finished": True,
+    }
+    if all(costs):  # checkpoints do not know theirs
+        info["costs"] = {key: sum(cost.get(key, 0.0) for cost in costs) for key in ("train_seconds", "store_seconds")}
+    write_json(run.info, info)
+
+
+def _encoder_from(run: Run, first: Run) -> dict[str, Any]:
+    """What the first member says of the encoder below it, whose folder, if it has one, lies elsewhere from here."""
+    encoder = dict(_encoder_of(first))
+    if encoder.get("folder"):
+        below = (first.path / encoder["folder"]).resolve()
+        encoder["folder"] = os.path.relpath(below, run.path.resolve())
+    return encoder

@@ -1,0 +1,122 @@
+"""Finished runs -> a folder of what they answer together, from what each saved of its dev set: no model is loaded.
+
+Runs that read the same windows are combined by their logits, others by their n-best answers (`answers.ensemble`). Nothing is
+tuned on the dev set. In the scores, "tuned" is each run voting at the threshold that it chose on its own held-out questions,
+which makes 0 the threshold of all together; "zero" is the runs as they are, which is the paper's way; "best" is the best
+that any threshold would have given to the first. Where questions have several contexts, "questions" holds the same for what is
+said over all of them, by the first run's `answer.across`, each run voting at its threshold for questions; with the
+paper's rule, whose thresholds are of probabilities, all together at the mean of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean as mean
+from typing import Any, Literal
+
+from lamina.answers.decode import Prediction, decode
+from lamina.answers.ensembles import How, at_threshold, combine, combine_nbest
+from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+from lamina.answers.saved_outputs import load_outputs
+from lamina.data.examples import Example
+from lamina.data.logits import SpanLogits
+from lamina.data.splits import counted
+from lamina.data.windows import Windows
+from lamina.errors import LaminaError
+from lamina.runs.scored_run import Scored, same_questions
+from lamina.scoring.nbest import answer_counts, ranked_texts
+from lamina.scoring.predictions import by_question, references, score_all, score_at, several_contexts
+from lamina.utils.files import make_folder, write_json
+from lamina.utils.progress import Progress, Silent
+
+FORMAT = 1
+Route = Literal["logits", "nbest"]
+
+
+def ensemble(
+    runs: Sequence[Path], out: Path, *, how: How = "max", data: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Combines finished runs that were scored on the same questions into the new folder `out`, and says what it is worth.
+
+    `data` names the dev set if it is no longer where the first run's recipe says.
+
+    ``scores.json``      as in a run, and the counts of `answer_counts`
+    ``predictions.json``, ``null_odds.json``, ``nbest.json``  what the "tuned" scores were made from; the threshold is 0
+    ``questions.json``   as in a run, where questions have several contexts
+    ``ensemble.json``    which runs, how and by which route they were combined
+    """
+    progress = progress or Silent()
+    if not runs:
+        raise LaminaError("an ensemble needs runs: name at least one")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LaminaError(f"{out}: is there already: write the ensemble into a new folder")
+    members = [_Member.open(path) for path in runs]
+    scored = [member.scored for member in members]
+    examples = same_questions(scored, data)
+    route: Route = "logits" if len({(one.fingerprint, one.answer) for one in scored}) == 1 else "nbest"
+    progress.say(f"combining {len(members)} runs on {counted(examples)} by their {route}")
+    combined = partial(_combine, members, examples, how, route)
+    plain, voted = combined([0.0] * len(members)), combined([one.threshold for one in scored])
+    scores: dict[str, Any] = _scores(plain, voted, examples)
+    by_questions: list[Prediction] = []
+    if several_contexts(examples):
+        across, limits = scored[0].answer.across, [one.question_threshold for one in scored]
+        of_plain, questions = by_question(plain, examples, across)
+        if across == "margin":
+            by_questions, _ = by_question(combined(limits), examples, across)
+        else:  # thresholds are of probabilities, not of logits
+            by_questions = [replace(one, null=one.null - mean(limits)) for one in of_plain]
+        scores["questions"] = _scores(of_plain, by_questions, questions)
+    nbest = nbest_json(voted)
+    counts = answer_counts(references(examples), ranked_texts(nbest))
+    about = {
+        "format": FORMAT,
+        "how": how,
+        "route": route,
+        "runs": [{"path": str(one.run.path), "threshold": one.threshold, "windows": one.fingerprint} for one in scored],
+    }
+    make_folder(out)
+    write_json(out / "predictions.json", predictions_json(voted))
+    if by_questions:
+        write_json(out / "questions.json", predictions_json(by_questions))
+    write_json(out / "null_odds.json", null_odds_json(voted))
+    write_json(out / "nbest.json", nbest)
+    write_json(out / "scores.json", scores | {"counts": counts})
+    write_json(out / "ensemble.json", about)
+    return {"out": str(out)} | about | {"scores": scores, "counts": counts}
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A run and what it said."""
+
+    scored: Scored
+    windows: Windows
+    logits: SpanLogits
+
+    @classmethod
+    def open(cls, path: Path) -> _Member:
+        scored = Scored.open(path)
+        return cls(scored, *load_outputs(scored.saved))
+
+
+def _scores(plain: Sequence[Prediction], voted: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Any]:
+    return score_all(voted, examples, 0.0) | {"zero": {"threshold": 0.0} | score_at(plain, examples, 0.0)}
+
+
+def _combine(
+    members: Sequence[_Member], examples: Sequence[Example], how: How, route: Route, thresholds: Sequence[float]
+) -> list[Prediction]:
+    """What the runs say together at 0, each voting at its threshold."""
+    votes = [at_threshold(m.logits, m.windows, threshold) for m, threshold in zip(members, thresholds, strict=True)]
+    if route == "logits":
+        windows = members[0].windows
+        together = combine(votes, windows, how)
+        return decode(windows, together.start, together.end, examples, members[0].scored.answer)
+    return combine_nbest(
+        [decode(m.windows, vote.start, vote.end, examples, m.scored.answer) for m, vote in zip(members, votes, strict=True)],
+        how,
+    )

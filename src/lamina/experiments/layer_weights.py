@@ -1,0 +1,342 @@
+"""Which layers answer which questions: the weights that a mixer gives to the layers, by type of question.
+
+For every question two places are looked at: the tokens that the model answers with (its start with the start's weights, its
+end with the end's; the classifier token where it says "no answer"), and the mean over the tokens of the context. A
+type's row is the mean over its questions. The entropy of a token's weights is in bits: 0 when one layer has them all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.answers.decode import Candidate, Prediction, decode
+from lamina.data.batches import Batch
+from lamina.data.examples import Example
+from lamina.data.logits import SpanLogits
+from lamina.data.windows import Longs, Windows, cut_examples, tokens_of
+from lamina.errors import LaminaError
+from lamina.heads import SpanOutputs
+from lamina.mixers import Mixer, Weighing
+from lamina.model import Model, Task
+from lamina.model.inference import each_batch, places
+from lamina.reader.load import Reader
+from lamina.utils.drawing import heat, png, shades
+from lamina.utils.files import make_folder, write_atomically
+from lamina.utils.progress import Progress, Silent
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+At = Literal["answer", "context"]
+
+ENDS: tuple[Literal["start", "end"], ...] = ("start", "end")
+PLACES: tuple[At, ...] = ("answer", "context")
+WORDS = {word: word for word in ("what", "who", "when", "where", "why", "how", "which")} | {"whom": "who", "whose": "who"}
+TYPES = ("all", *dict.fromkeys(WORDS.values()), "other")
+AT_ONCE = 256  # questions whose weights are in memory together
+SHOWN = 40  # tokens of the example in the terminal
+CELL = 8  # pixels of a token and layer in the picture
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The mean weights of one type of question, at one of two places, for the start or the end."""
+
+    type: str
+    at: At
+    end: Literal["start", "end"]
+    questions: int
+    entropy: float
+    weights: tuple[float, ...]  # of each layer
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Every token of the window that one question is answered from."""
+
+    id: str
+    question: str
+    answer: str | None
+    first: int  # the answer's first and last token; the classifier token, 0, for "no answer"
+    last: int
+    tokens: tuple[str, ...]
+    weights: Floats  # [T, 2, n]
+
+    def darkness(self) -> Floats:
+        """[T, 2, n] from 0 to 1, the greatest weight of the window: among many layers none comes near 1. Raw weights may
+        be negative; those count by their size too."""
+        size = np.abs(self.weights)
+        return cast(Floats, size / max(1e-9, float(size.max())))
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What was seen of a model's layers."""
+
+    mixer: str
+    layers: tuple[int, ...]
+    rows: tuple[Row, ...]
+    example: Strip
+
+
+def look(
+    reader: Reader, examples: Sequence[Example], *, example: str | None = None, progress: Progress | None = None
+) -> Layers:
+    """The weights of the layers over some questions, and those of one of them (by its id, else the first) token by token."""
+    progress = progress or Silent()
+    task = reader.span_task
+    name, mixer = reader.recipe.tasks[task].mixer.type, cast(Task, reader.model.tasks[task]).mixer
+    if not isinstance(mixer, Weighing):
+        raise LaminaError(
+            f'mixer.type = "{name}" gives layers no weights to look at: those of learned, dot, multiplicative and encoder do'
+        )
+    if not examples:
+        raise LaminaError("there are no questions to look at")
+    if example is not None and example not in {item.id for item in examples}:
+        raise LaminaError(f"there is no question with the id {example!r} among the {len(examples)} that were read")
+    shown = examples[0].id if example is None else example
+    means: dict[tuple[str, At, int], _Mean] = {}
+    strip: Strip | None = None
+    progress.start("looking", len(examples))
+    for begin in range(0, len(examples), AT_ONCE):
+        part = examples[begin : begin + AT_ONCE]
+        for item, seen in zip(part, _see(reader, part), strict=True):
+            for at, weights in zip(PLACES, (seen.at_answer(), seen.in_context()), strict=True):
+                for end in range(len(ENDS)):
+                    for kind in ("all", question_type(item.question)):
+                        means.setdefault((kind, at, end), _Mean()).add(weights[:, end])
+            if strip is None and item.id == shown:
+                strip = _strip(reader, item, seen)
+        progress.advance(len(part))
+    assert strip is not None
+    return Layers(name, mixer.layers, tuple(_rows(means)), strip)
+
+
+def question_type(question: str) -> str:
+    """The first question word.
+
+    >>> [question_type(q) for q in ("In which year was it?", "Whose mill is it?", "How many?", "Name it.")]
+    ['which', 'who', 'how', 'other']
+    """
+    words = re.findall("[a-z]+", question.lower())
+    return next((WORDS[word] for word in words if word in WORDS), "other")
+
+
+def entropy(weights: npt.NDArray[np.floating]) -> Doubles:
+    """In bits, over the last axis. Raw weights need not add up to 1 nor be positive: their shares of the absolute sum count.
+
+    >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5], [2.0, -2.0]])).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    size = np.abs(weights.astype(np.float64))
+    share = size / np.maximum(size.sum(-1, keepdims=True), 1e-30)
+    return cast(Doubles, 0 - (share * np.log2(np.maximum(share, 1e-30))).sum(-1))
+
+
+@dataclass(slots=True)
+class _Mean:
+    """A mean over questions, each of which counts alike however many tokens it has."""
+
+    questions: int = 0
+    weights: Doubles = field(default_factory=lambda: np.zeros(()))
+    entropy: float = 0.0
+
+    def add(self, weights: Floats) -> None:
+        """[tokens, n] the weights at a question's tokens."""
+        self.questions += 1
+        self.weights = self.weights + weights.mean(0, dtype=np.float64)
+        self.entropy += float(entropy(weights).mean())
+
+
+def _rows(means: dict[tuple[str, At, int], _Mean]) -> Iterable[Row]:
+    for kind in TYPES:
+        for at in PLACES:
+            for number, end in enumerate(ENDS):
+                if mean := means.get((kind, at, number)):
+                    weights = tuple((mean.weights / mean.questions).tolist())
+                    yield Row(kind, at, end, mean.questions, mean.entropy / mean.questions, weights)
+
+
+# ---- one question
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The windows of one question, with the weights of all layers at their tokens, and where it is answered."""
+
+    windows: Windows  # of several questions; so are the weights
+    weights: Floats  # [tokens, 2, n]
+    own: slice  # the question's tokens
+    window: int  # the one that the answer is from
+    first: int  # the answer's first token and its last, counted over all windows
+    last: int
+    answer: Candidate | None
+
+    def at_answer(self) -> Floats:
+        """[1, 2, n] the start's weights at the start and the end's at the end."""
+        return np.stack([self.weights[self.first, 0], self.weights[self.last, 1]])[None]
+
+    def in_context(self) -> Floats:
+        """[tokens, 2, n] at every token of the context; at all tokens where it is empty."""
+        inside = self.windows.context[self.own]
+        weights = self.weights[self.own]
+        return weights[inside] if inside.any() else weights
+
+
+def _see(reader: Reader, examples: Sequence[Example]) -> Iterable[_Seen]:
+    windows = cut_examples(examples, reader.tokenizer, reader.recipe.window).windows()
+    logits, weights = weigh(reader.model, windows, reader.span_task)
+    predictions = decode(windows, logits.start, logits.end, examples, reader.recipe.answer)
+    for number, prediction in enumerate(predictions):
+        rows = np.flatnonzero(windows.example == number)
+        own = slice(int(windows.starts[rows[0]]), int(windows.starts[rows[-1] + 1]))
+        answer = prediction.answer(reader.threshold)
+        window, first, last = _place(windows, rows, logits, prediction, answer)
+        yield _Seen(windows, weights, own, window, first, last, answer)
+
+
+def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogits, Floats]:
+    """The logits of every token, and the weights of its layers for start and end: [tokens, 2, n]."""
+    task = cast(Task, model.tasks[name])
+    mixer: Mixer = task.mixer
+    weighing = cast(Weighing, mixer)
+    count = len(windows.ids)
+    logits = SpanLogits(np.empty(count, np.float32), np.empty(count, np.float32))
+    weights = np.empty((count, len(ENDS), len(mixer.layers)), np.float32)
+
+    def work(rows: Longs, batch: Batch) -> None:
+        stack, queries = model.hidden(batch, mixer.layers), task.head.queries()
+        outputs = task.head(mixer(stack, queries), batch)
+        assert isinstance(outputs, SpanOutputs)
+        shares = weighing.weights(stack, queries)  # [R, Q, T, n], or less of it
+        shares = shares.broadcast_to(len(rows), len(ENDS), batch.mask.shape[1], -1).transpose(1, 2)  # [R, T, 2, n]
+        mask = batch.mask.cpu().numpy()
+        token = places(windows, rows, mask)
+        logits.start[token] = outputs.start.cpu().numpy()[mask]
+        logits.end[token] = outputs.end.cpu().numpy()[mask]
+        weights[token] = shares.float().cpu().numpy()[mask]
+
+    each_batch(model, windows, work)
+    return logits, weights
+
+
+def _place(
+    windows: Windows, rows: Longs, logits: SpanLogits, prediction: Prediction, answer: Candidate | None
+) -> tuple[int, int, int]:
+    """The window that an answer is from and its first and last token there: the one whose logits make up its score."""
+    spans = []
+    for row in rows.tolist():
+        begin, stop = windows.starts[row], windows.starts[row + 1]
+        if answer is None:
+            first = last = int(begin)
+        else:
+            inside = begin + np.flatnonzero(windows.context[begin:stop])
+            low, high = tokens_of(windows.offsets[inside], answer.start, answer.end)
+            if low > high:
+                continue  # this window does not see it
+            first, last = int(inside[low]), int(inside[high])
+        score = float(logits.start[first]) + float(logits.end[last])
+        spans.append((abs(score - (prediction.null if answer is None else answer.score)), row, first, last))
+    _, window, first, last = min(spans)
+    return window, first, last
+
+
+def _strip(reader: Reader, example: Example, seen: _Seen) -> Strip:
+    windows = seen.windows
+    begin, stop = (int(edge) for edge in windows.starts[seen.window : seen.window + 2])
+    texts = [
+        example.context[slice(*windows.offsets[token])] if windows.context[token] else reader.tokenizer.token_of(int(number))
+        for token, number in enumerate(windows.ids[begin:stop].tolist(), begin)
+    ]
+    return Strip(
+        id=example.id,
+        question=example.question,
+        answer=seen.answer.text if seen.answer else None,
+        first=seen.first - begin,
+        last=seen.last - begin,
+        tokens=tuple(texts),
+        weights=seen.weights[begin:stop].copy(),
+    )
+
+
+# ---- shown and written
+
+
+def table_lines(layers: Layers) -> list[str]:
+    """The mean weights as a table; the rows of each type at the answer, and those of all questions in the context."""
+    widths = [max(6, len(f"{layer}") + 2) for layer in layers.layers]
+    head = "".join(f"{layer:>{width}}" for layer, width in zip(layers.layers, widths, strict=True))
+    lines = [f"{'questions':<16}{'at':<9}{'of':<6}{head}  entropy"]
+    for row in layers.rows:
+        if row.at == "answer" or row.type == "all":
+            cells = "".join(f"{weight:>{width}.2f}" for weight, width in zip(row.weights, widths, strict=True))
+            lines.append(f"{row.type:<7}{row.questions:>7}  {row.at:<9}{row.end:<6}{cells}{row.entropy:>9.2f}")
+    return lines
+
+
+def strip_lines(strip: Strip, shown: int = SHOWN) -> list[str]:
+    """A line a token around the answer, a character a layer: from the first layer to the last, for start and for end."""
+    darkness = strip.darkness()
+    begin = max(0, min(strip.first - shown // 3, len(strip.tokens) - shown))
+    width = max(len("start"), strip.weights.shape[-1])
+    lines = [f"{'':17} {'start':<{width}}   end"]
+    for place, text in list(enumerate(strip.tokens))[begin : begin + shown]:
+        mark = ">" if strip.first <= place <= strip.last else " "
+        start, end = (shades(darkness[place, number].tolist()) for number in range(len(ENDS)))
+        lines.append(f"{mark} {_printable(text):<15}│{start:<{width}}│ │{end:<{width}}│")
+    return lines
+
+
+def _printable(text: str, width: int = 15) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def picture(strip: Strip) -> bytes:
+    """A PNG: a column a token, a row a layer with the last at the top; the start's above, the end's below; blue under the
+    tokens of the answer."""
+    tokens = np.arange(len(strip.tokens))
+    answer = (tokens >= strip.first) & (tokens <= strip.last)
+    blue, grey = np.array([[40, 90, 220], [235, 235, 235]], np.uint8)
+    mark = np.where(answer[:, None], blue, grey)[None]  # [1, T, 3]
+    darkness = strip.darkness()
+    panels = [heat(darkness[:, number].T[::-1]) for number in range(len(ENDS))]  # [n, T, 3] each
+    cells = np.concatenate([panels[0], mark, panels[1], mark])
+    return png(cells.repeat(CELL, 0).repeat(CELL, 1))
+
+
+def write(layers: Layers, folder: Path) -> list[Path]:
+    """layers.csv, example.csv and example.png."""
+    make_folder(folder)
+    names = [str(layer) for layer in layers.layers]
+    table: list[Sequence[object]] = [
+        ["type", "at", "of", "questions", "entropy", *(f"layer {name}" for name in names)],
+        *([r.type, r.at, r.end, r.questions, f"{r.entropy:.6f}", *(f"{w:.6f}" for w in r.weights)] for r in layers.rows),
+    ]
+    strip = layers.example
+    tokens: list[Sequence[object]] = [
+        ["token", "text", "answer", *(f"{end} {name}" for end in ENDS for name in names)],
+        *(
+            [place, text, int(strip.first <= place <= strip.last), *(f"{w:.6f}" for w in strip.weights[place].ravel())]
+            for place, text in enumerate(strip.tokens)
+        ),
+    ]
+    contents = {"layers.csv": _csv(table), "example.csv": _csv(tokens), "example.png": picture(strip)}
+    for name, content in contents.items():
+        write_atomically(folder / name, content)
+    return [folder / name for name in contents]
+
+
+def _csv(rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

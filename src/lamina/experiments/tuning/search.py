@@ -1,0 +1,205 @@
+"""A search: a folder of trials, each a run, of which one turns out best.
+
+``search.json``   what is searched: the recipe, the space
+``study.db``      Optuna's study
+``trials/007``    a trial's run folder, without scores of a dev set; one with the settings of an earlier has its score, no run
+``logs/007.log``  what its process said
+``trials.json``   what came of the trials, the best first
+``trials.png``    their scores by each field of the space
+``best.json``     the recipe with the best settings; `lamina train` accepts it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lamina.config.build import build_on_meta
+from lamina.config.parse import parse_recipe, read_values
+from lamina.config.recipe import Recipe
+from lamina.errors import LaminaError
+from lamina.experiments.tuning.space import Settings, Space, as_settings, described
+from lamina.experiments.tuning.worker_pool import Crew
+from lamina.training.material import resolved
+from lamina.utils import plots
+from lamina.utils.files import read_json, write_json
+from lamina.utils.locks import alone, foreign
+from lamina.utils.progress import Progress, Silent
+
+try:
+    from lamina.experiments.tuning.trials import Study, Trial
+except ImportError:
+    raise LaminaError("a search needs Optuna: pip install 'lamina-qa[studies]'") from None
+
+Make = Callable[[Settings], Recipe]  # the recipe with the settings of a trial
+
+
+@dataclass(frozen=True)
+class Search:
+    """What came of a search: its trials, the best first, the recipe of the best, and the picture if one could be drawn."""
+
+    folder: Path
+    trials: list[Trial]
+    best: Path
+    picture: Path | None
+
+
+def search(
+    recipe: Path,
+    space: Space,
+    out: Path,
+    *,
+    settings: Sequence[str] = (),
+    resume: bool = False,
+    name: str = "space",
+    progress: Progress | None = None,
+) -> Search:
+    """Trains the recipe with one setting of the space after another into the folder `out`; with `resume`, goes on where a
+    killed search stood. `settings` are the recipe's own; `name` is whose mistake a field is that the recipe does not have."""
+    progress = progress or Silent()
+    values = read_values(recipe)
+    base = parse_recipe(values, settings, name=str(recipe))
+
+    def make(chosen: Settings) -> Recipe:
+        return parse_recipe(values, [*settings, *as_settings(chosen)], name=name)
+
+    _check(base, space, make)
+    _check_folder(out, resume=resume)
+    with alone(out):
+        _begin(out, base, space)
+        study = Study(out / "study.db", space)
+        try:
+            _run(study, space, out, make, progress)
+            trials = ranked(study.trials())
+        finally:
+            study.close()
+        write_json(out / "trials.json", [asdict(trial) for trial in trials])
+        return Search(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
+
+
+def ranked(trials: Sequence[Trial]) -> list[Trial]:
+    """The best first; behind those that trained to their end, those that were stopped, then those that failed."""
+    order = ("done", "pruned", "failed", "unfinished")
+    return sorted(trials, key=lambda t: (order.index(t.state), 0.0 if t.score is None else -t.score, t.number))
+
+
+def lines(trials: Sequence[Trial]) -> list[str]:
+    """The trials as a table."""
+    fields = list(trials[0].settings)
+    rows = [["trial", "score", "state", "minutes", *fields]]
+    for trial in trials:
+        values = [described({field: trial.settings[field]}).partition("=")[2] for field in fields]
+        numbers = [
+            "" if number is None else f"{number:.{places}f}" for number, places in ((trial.score, 2), (trial.minutes, 1))
+        ]
+        rows.append([str(trial.number), numbers[0], trial.state, numbers[1], *values])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _check(base: Recipe, space: Space, make: Make) -> None:
+    """Every mistake that can be seen before a weight is loaded."""
+    for name, task in base.tasks.items():
+        if task.data.holdout == 0:
+            where = "data" if name == "main" else f"tasks.{name}.data"
+            raise LaminaError(
+                f"{where}.holdout = 0: a search scores its trials on a held-out part: set it to 0.05, for example"
+            )
+    built = set()
+    for settings in space.corners():
+        recipe = make(settings)
+        shape = recipe.model_copy(update={"train": base.train}).model_dump_json()
+        if shape not in built:
+            build_on_meta(resolved(recipe))
+            built.add(shape)
+
+
+def _check_folder(out: Path, *, resume: bool) -> None:
+    """Nothing is overwritten."""
+    begun = (out / "search.json").exists()
+    if not begun and foreign(out):
+        raise LaminaError(f"{out}: is there already and not a search of Lamina's: use another --out")
+    if begun and not resume:
+        raise LaminaError(f"{out}: there is a search here already: use --resume to go on with it, or another --out")
+
+
+def _begin(out: Path, base: Recipe, space: Space) -> None:
+    """A search goes on only with what it began with; there may be more trials, or workers."""
+    file = out / "search.json"
+    searched = {
+        "recipe": base.model_dump(mode="json"),
+        "space": space.model_dump(mode="json", exclude={"search": {"trials", "workers"}}),
+    }
+    if file.exists():
+        old = read_json(file)
+        for part, now in searched.items():
+            if old.get(part) != json.loads(json.dumps(now)):
+                raise LaminaError(f"{out}: the {part} has changed since this search began: use another --out")
+    else:
+        write_json(file, searched)
+
+
+def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) -> None:
+    """Keeps all workers busy until there is nothing left to try."""
+    known = study.trials()
+    unfinished = [trial for trial in known if trial.state == "unfinished"]
+    over = {trial.number for trial in known} - {trial.number for trial in unfinished}
+    progress.start("searching", space.trials, len(over))
+    with Crew(out, space.search.workers) as crew:
+        while True:
+            while not crew.full and (trial := unfinished.pop(0) if unfinished else study.begin()):
+                if twin := study.twin(trial):
+                    study.tell(trial.number, twin.score or 0.0, 0.0)
+                    over.add(trial.number)
+                    progress.say(f"trial {trial.number}: as trial {twin.number}, {twin.score:.2f}")
+                    progress.advance(1)
+                    continue
+                progress.say(f"trial {trial.number}: {described(trial.settings)}")
+                try:
+                    recipe = make(trial.settings)
+                except LaminaError as error:  # its fields do not go together
+                    over.add(study.fail(trial.number, str(error)).number)
+                    progress.say(f"trial {trial.number}: {error}")
+                    progress.advance(1)
+                    continue
+                crew.start(trial.number, recipe)
+            if not crew.busy:
+                return
+            number, told = crew.hear()
+            if told is None:
+                code = crew.dismiss(number)
+                if number not in over:
+                    log = crew.log(number)
+                    raise LaminaError(f"trial {number}: its process ended with code {code}, see {log}: --resume tries it again")
+            elif "share" in told:
+                crew.answer(number, study.should_stop(number, told["share"], told["score"]))
+            elif "problem" in told and not told["trained"] and not over:  # before the first step: others would fare no better
+                raise LaminaError(told["problem"])
+            else:
+                ended = study.fail(number, told["problem"]) if "problem" in told else study.tell(number, **told)
+                over.add(number)
+                progress.say(f"trial {number}: {ended.problem or f'{ended.state}, {ended.score:.2f}'}")
+                progress.advance(1)
+
+
+def _write_best(out: Path, trials: Sequence[Trial], make: Make) -> Path:
+    best = trials[0]
+    if best.state != "done":
+        raise LaminaError(f"{out}: no trial trained to its end: {best.problem or 'all were stopped'}")
+    write_json(out / "best.json", make(best.settings).model_dump(mode="json"))
+    return out / "best.json"
+
+
+def _draw(out: Path, space: Space, trials: Sequence[Trial], progress: Progress) -> Path | None:
+    scored = [trial for trial in trials if trial.score is not None]
+    panels = {field: [trial.settings[field] for trial in scored] for field in space.space}
+    scores = [trial.score for trial in scored if trial.score is not None]
+    marked = [trial.state == "pruned" for trial in scored]
+    try:
+        plots.scatter_plot(out / "trials.png", panels, scores, y="score on the held-out part", faint=marked)
+    except LaminaError as error:  # a long search must not end without its results
+        progress.say(f"no picture: {error}")
+        return None
+    return out / "trials.png"

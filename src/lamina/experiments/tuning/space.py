@@ -1,0 +1,196 @@
+"""Spaces: which fields of a recipe to vary, over which values, and how to go through them. A TOML file:
+
+    [search]
+    method = "tpe"
+    trials = 30
+
+    [space]
+    train.lr = { low = 1e-5, high = 1e-3, log = true }
+    train.batch_tokens = [512, 1024, 3072]
+
+A list holds the values to try. A range holds whole numbers if its bounds are whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
+
+from lamina.errors import LaminaError
+from lamina.utils.files import read_text
+
+Model = TypeVar("Model", bound=BaseModel)
+Settings = dict[str, Any]  # a value for each field of a space
+
+# They decide what is held out and how it is scored: with different ones, scores could not be compared.
+FIXED = (
+    "train.seed",
+    "train.choose",
+    *(f"data.{field}" for field in ("train", "dev", "holdout", "questions", "dev_questions", "duplicate_ids")),
+    *(f"data.{field}" for field in ("dev_every", "skip_broken", "classes", "scores")),
+)
+
+
+class SearchOptions(BaseModel):
+    """How to go through a space."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: Literal["grid", "tpe", "random"] = "grid"
+    trials: int | None = Field(default=None, ge=1)  # 20 if not given; of a grid, all
+    seed: int = Field(default=0, ge=0)
+    halving: bool = False  # stop a trial that is not in the better half after 1/8, 1/4 or 1/2 of its training
+    workers: int = Field(default=1, ge=1)  # trials at the same time
+
+
+class Range(BaseModel):
+    """From `low` to `high`, both included."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    low: StrictInt | StrictFloat
+    high: StrictInt | StrictFloat
+    log: bool = False  # evenly by orders of magnitude
+    step: StrictInt | StrictFloat | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Range:
+        if self.low >= self.high:
+            raise ValueError(f"low = {self.low} must be less than high = {self.high}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"low = {self.low} must be more than 0 where log = true")
+        if self.log and self.step is not None:
+            raise ValueError("log and step do not go together: leave one out")
+        if self.step is not None and (Decimal(str(self.high)) - Decimal(str(self.low))) % Decimal(str(self.step)):
+            raise ValueError(f"step = {self.step} does not lead from {self.low} to {self.high}")
+        return self
+
+    @property
+    def whole(self) -> bool:
+        return all(isinstance(value, int) for value in (self.low, self.high, self.step) if value is not None)
+
+
+class Space(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    search: SearchOptions = SearchOptions()
+    space: dict[str, Range | tuple[Any, ...]]
+
+    @property
+    def trials(self) -> int:
+        if self.search.method != "grid":
+            return self.search.trials or 20
+        return min(self.search.trials or len(self), len(self))
+
+    def __len__(self) -> int:
+        """The number of combinations of a grid."""
+        lengths = (len(values) for values in self.space.values() if isinstance(values, tuple))
+        product = 1
+        for length in lengths:
+            product *= length
+        return product
+
+    def grid(self) -> list[Settings]:
+        """Every combination of the values, the last field changing fastest.
+
+        >>> Space(space={"a": (1, 2), "b": ("x", "y")}).grid()
+        [{'a': 1, 'b': 'x'}, {'a': 1, 'b': 'y'}, {'a': 2, 'b': 'x'}, {'a': 2, 'b': 'y'}]
+        """
+        choices = [cast(tuple[Any, ...], values) for values in self.space.values()]
+        return [dict(zip(self.space, values, strict=True)) for values in itertools.product(*choices)]
+
+    def corners(self) -> Iterator[Settings]:
+        """Settings in which every value of a list and both ends of a range occur; of a grid, all that there are."""
+        if self.search.method == "grid":
+            yield from self.grid()
+            return
+        ends = {field: (v.low, v.high) if isinstance(v, Range) else v for field, v in self.space.items()}
+        first = {field: values[0] for field, values in ends.items()}
+        for field, values in ends.items():
+            yield from (first | {field: value} for value in values)
+
+
+def read_space(path: Path) -> Space:
+    try:
+        values = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise LaminaError(f"{path}: not valid TOML ({error})") from None
+    return parse_space(values, name=str(path))
+
+
+def parse_space(values: Mapping[str, Any], *, name: str = "space") -> Space:
+    for table in ("search", "space"):
+        if not isinstance(values.get(table, {}), dict):
+            raise LaminaError(f"{name}: {table}: expected a table")
+    if odd := sorted(values.keys() - {"search", "space"}):
+        raise LaminaError(f"{name}: {odd[0]}: no such table; there are search and space")
+    options = _parsed(SearchOptions, values.get("search", {}), f"{name}: search")
+    fields = {field: _values(f"{name}: {field}", found, options) for field, found in _flat(values.get("space", {}))}
+    if not fields:
+        raise LaminaError(f'{name}: space: names no field of the recipe, such as "train.lr" = [1e-5, 3e-5]')
+    for field in fields:
+        if field.endswith(FIXED) or "data.columns." in field:
+            raise LaminaError(f"{name}: {field}: cannot be searched: it decides which questions the trials are scored on")
+    return Space(search=options, space=fields)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Fields by their full names, however the file nests them."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value and not Range.model_fields.keys() & value.keys():
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _values(place: str, value: Any, options: SearchOptions) -> Range | tuple[Any, ...]:
+    if isinstance(value, dict) and value:
+        if options.method == "grid":
+            raise LaminaError(f'{place}: a grid needs a list of values: ranges are for search.method = "tpe" or "random"')
+        return _parsed(Range, value, place)
+    if not isinstance(value, list) or not value:
+        raise LaminaError(f"{place}: expected a list of values, or a range as {{ low = 1e-5, high = 1e-3 }}")
+    written = [as_text(choice) for choice in value]
+    if twice := next((text for text in written if written.count(text) > 1), None):
+        raise LaminaError(f"{place}: {twice} is there twice")
+    return tuple(value)
+
+
+def _parsed(model: type[Model], values: Any, place: str) -> Model:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+    field = str(problem["loc"][0]) if problem["loc"] else ""
+    where = place if not field else f"{place}.{field}"
+    if problem["type"] == "extra_forbidden":
+        raise LaminaError(f"{where}: no such field; there are {', '.join(model.model_fields)}")
+    if problem["type"] == "missing":
+        raise LaminaError(f"{where}: is missing")
+    raise LaminaError(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+
+
+def as_text(value: Any) -> str:
+    """A value in TOML and in JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def as_settings(settings: Settings) -> list[str]:
+    """As ``--set`` takes them."""
+    return [f"{field}={as_text(value)}" for field, value in settings.items()]
+
+
+def described(settings: Settings) -> str:
+    """Settings in one line.
+
+    >>> described({"train.lr": 3e-05, "head.type": "span"})
+    'train.lr=3e-05 head.type=span'
+    """
+    return " ".join(f"{field}={value if isinstance(value, str) else as_text(value)}" for field, value in settings.items())

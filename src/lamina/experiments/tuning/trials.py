@@ -1,0 +1,157 @@
+"""The study of a search: its trials, kept in a SQLite file by Optuna. Only the leading process opens it.
+
+What trial number N tries follows from the search's seed, N and what earlier trials have told by then, and from nothing else:
+a search that was killed goes on as it would have.
+
+Halving is Optuna's asynchronous successive halving with a factor of 2 and rungs after 1/8, 1/4 and 1/2 of a training: a trial
+that reaches a rung goes on if its best score so far is in the better half of all scores that trials have had there. Nobody
+waits for others, so with several workers it depends on their pace which trials are stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from optuna import create_study, logging
+from optuna.pruners import SuccessiveHalvingPruner
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import Trial as Running
+
+from lamina.experiments.tuning.space import Range, Settings, Space, as_text
+
+STEPS = 1000  # of a training, as Optuna counts it
+FIRST_RUNG = STEPS // 8
+State = Literal["unfinished", "done", "pruned", "failed"]
+STATES: dict[TrialState, State] = {
+    TrialState.RUNNING: "unfinished",
+    TrialState.COMPLETE: "done",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial and what came of it. `score` is the best that it had on the held-out part."""
+
+    number: int
+    settings: Settings
+    state: State
+    score: float | None = None
+    minutes: float | None = None
+    problem: str | None = None  # of a trial that failed
+
+
+class Study:
+    def __init__(self, path: Path, space: Space) -> None:
+        logging.set_verbosity(logging.WARNING)
+        self._space = space
+        self._storage = RDBStorage(f"sqlite:///{path}")
+        self._study = create_study(
+            storage=self._storage,
+            study_name="lamina",
+            direction="maximize",
+            pruner=SuccessiveHalvingPruner(min_resource=FIRST_RUNG, reduction_factor=2),
+            load_if_exists=True,
+        )
+        for found in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+            self._choose(found.number)  # it may have been killed while it chose
+        if space.search.method == "grid":
+            begun = len(self._study.get_trials(deepcopy=False))
+            for settings in space.grid()[begun : space.trials]:
+                self._study.enqueue_trial({field: as_text(value) for field, value in settings.items()})
+
+    def close(self) -> None:
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    def trials(self) -> list[Trial]:
+        """All that have begun, in the order of their numbers."""
+        return [self._trial(found) for found in self._study.get_trials(deepcopy=False) if found.state != TrialState.WAITING]
+
+    def begin(self) -> Trial | None:
+        """The next trial, if there is one."""
+        number = len(self.trials())
+        if number >= self._space.trials:
+            return None
+        self._study.sampler = self._sampler(number)
+        self._study.ask()
+        self._choose(number)
+        return self._trial(self._frozen(number))
+
+    def twin(self, trial: Trial) -> Trial | None:
+        """An earlier trial with the same settings that has trained to its end: to train again would give the same score."""
+        return next((old for old in self.trials() if old.state == "done" and old.settings == trial.settings), None)
+
+    def should_stop(self, number: int, share: float, score: float) -> bool:
+        """Notes a trial's score after a share of its training, and says whether halving stops it there."""
+        step = round(STEPS * share)
+        trial = self._running(number)
+        if "pruned" in trial.user_attrs:  # decided before the search was killed
+            return step >= int(trial.user_attrs["pruned"])
+        scores = self._frozen(number).intermediate_values
+        if step in scores:
+            return False
+        trial.report(max([score, *scores.values()]), step)
+        if not self._space.search.halving or step >= STEPS or not trial.should_prune():
+            return False
+        trial.set_user_attr("pruned", step)
+        return True
+
+    def tell(self, number: int, score: float, minutes: float) -> Trial:
+        """Ends a trial that has trained."""
+        trial = self._running(number)
+        trial.set_user_attr("score", score)
+        trial.set_user_attr("minutes", minutes)
+        pruned = "pruned" in trial.user_attrs
+        told = self._study.tell(number, None if pruned else score, TrialState.PRUNED if pruned else TrialState.COMPLETE)
+        return self._trial(told)
+
+    def fail(self, number: int, problem: str) -> Trial:
+        trial = self._running(number)
+        trial.set_user_attr("problem", problem)
+        return self._trial(self._study.tell(number, state=TrialState.FAIL))
+
+    def _choose(self, number: int) -> None:
+        """Chooses what the trial has not chosen yet: TPE all fields together, chance every field by a seed of its own."""
+        self._study.sampler = self._sampler(number)
+        trial = self._running(number)
+        for place, (field, values) in enumerate(self._space.space.items()):
+            self._study.sampler = self._sampler(number, place)
+            _suggest(trial, field, values)
+
+    def _running(self, number: int) -> Running:
+        """To write to a trial, also to one that another process has begun."""
+        return Running(self._study, self._frozen(number)._trial_id)
+
+    def _frozen(self, number: int) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[number]
+
+    def _trial(self, found: FrozenTrial) -> Trial:
+        settings = {}
+        for field, values in self._space.space.items():
+            value = found.params[field]
+            settings[field] = value if isinstance(values, Range) else json.loads(value)
+        told = found.user_attrs
+        return Trial(found.number, settings, STATES[found.state], told.get("score"), told.get("minutes"), told.get("problem"))
+
+    def _sampler(self, *place: int) -> BaseSampler:
+        seed = int(np.random.SeedSequence((self._space.search.seed, *place)).generate_state(1)[0])
+        if self._space.search.method == "tpe":
+            return TPESampler(seed=seed)
+        return RandomSampler(seed=seed)
+
+
+def _suggest(trial: Running, field: str, values: Range | tuple[Any, ...]) -> None:
+    if not isinstance(values, Range):
+        trial.suggest_categorical(field, [as_text(value) for value in values])
+    elif values.whole:
+        trial.suggest_int(field, int(values.low), int(values.high), log=values.log, step=int(values.step or 1))
+    else:
+        trial.suggest_float(field, values.low, values.high, log=values.log, step=values.step)

@@ -1,0 +1,119 @@
+"""The workers of a search, as the leading process sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from lamina.config.recipe import Recipe
+from lamina.utils.files import make_folder
+
+PATIENCE = 60.0  # seconds in which a worker must have saved its state
+
+
+class Message(NamedTuple):
+    """From the worker of a trial; without content, its process has ended."""
+
+    number: int
+    content: dict[str, Any] | None
+
+
+class _Worker(NamedTuple):
+    process: subprocess.Popen[str]
+    listener: threading.Thread
+
+
+class Crew:
+    """``with Crew(folder, 2) as crew``: processes that train trials in ``folder/trials``; none outlives the block."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self._folder = folder
+        self._size = size
+        self._workers: dict[int, _Worker] = {}
+        self._messages: queue.Queue[Message] = queue.Queue()
+
+    def __enter__(self) -> Crew:
+        make_folder(self._folder / "trials")
+        make_folder(self._folder / "logs")
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        """Asks those at work to save their state and stop."""
+        for number, worker in self._workers.items():
+            worker.process.send_signal(signal.SIGINT)
+            self.answer(number, False)  # it may be waiting to hear whether to stop
+        try:
+            for worker in self._workers.values():
+                with suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(PATIENCE)
+        finally:
+            for number, worker in list(self._workers.items()):
+                worker.process.kill()
+                self.dismiss(number)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._workers)
+
+    @property
+    def full(self) -> bool:
+        return len(self._workers) >= self._size
+
+    def run_folder(self, number: int) -> Path:
+        return self._folder / "trials" / f"{number:03d}"
+
+    def log(self, number: int) -> Path:
+        return self._folder / "logs" / f"{number:03d}.log"
+
+    def start(self, number: int, recipe: Recipe) -> None:
+        threads = str(max(1, (os.cpu_count() or 1) // self._size))  # together as many as there are cores
+        with self.log(number).open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "lamina.experiments.tuning.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={"OMP_NUM_THREADS": threads} | os.environ,
+                start_new_session=True,  # Ctrl-C is for the leading process to hear
+            )
+        self._workers[number] = _Worker(process, threading.Thread(target=self._listen, args=(number, process), daemon=True))
+        self._workers[number].listener.start()
+        self.answer(number, {"run": str(self.run_folder(number)), "recipe": recipe.model_dump(mode="json")})
+
+    def answer(self, number: int, value: object) -> None:
+        pipe = self._workers[number].process.stdin
+        assert pipe is not None
+        with suppress(BrokenPipeError):  # its end is a message of its own
+            pipe.write(json.dumps(value) + "\n")
+            pipe.flush()
+
+    def hear(self) -> Message:
+        """Waits for the next message."""
+        return self._messages.get()
+
+    def dismiss(self, number: int) -> int:
+        """The exit code of a worker that has closed its end of the pipe, or has been killed."""
+        process, listener = self._workers.pop(number)
+        listener.join()
+        code = process.wait()
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        return code
+
+    def _listen(self, number: int, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._messages.put(Message(number, json.loads(line)))
+        self._messages.put(Message(number, None))

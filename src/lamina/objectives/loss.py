@@ -1,0 +1,34 @@
+"""The loss of a task: the sum of its terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lamina.data.batches import Batch
+from lamina.heads import Outputs
+from lamina.model import Model
+from lamina.objectives.term import Term
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a task is trained by: the sum of its terms, times its weight beside the other tasks'."""
+
+    terms: Sequence[Term]
+    weight: float = 1.0
+
+    def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
+        """The denominators of a whole step, so that micro-batches add up to its mean."""
+        totals: dict[str, float] = {}
+        for batch in batches:
+            for term in self.terms:
+                for name, count in term.counts(batch).items():
+                    totals[name] = totals.get(name, 0.0) + count
+        return totals
+
+    def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
+        return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()

@@ -1,0 +1,194 @@
+"""Files that people have -> texts to answer from, with what a reader needs to find a place again: its page or line.
+
+Plain text and Markdown are taken as they are, HTML gives its visible text; PDF and Word files need the extra `documents`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from lamina.errors import LaminaError
+from lamina.utils.files import decode, read_bytes, unpack
+
+_SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]|\n\s*\n")
+_REACH = 240  # characters of a sentence that are shown on either side of the answer
+_HIDDEN = {"script", "style", "template", "noscript", "head", "svg"}
+_BLOCKS = {
+    *("address", "article", "aside", "blockquote", "body", "br", "dd", "div", "dl", "dt", "figcaption", "figure", "footer"),
+    *("form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table"),
+    *("td", "th", "tr", "ul", "title", "caption", "option"),
+}
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text, and where its pages begin if its format has pages."""
+
+    name: str
+    text: str
+    pages: tuple[int, ...] = ()  # the first character of each
+
+    def place(self, start: int) -> str:
+        r"""Where a character is, in a reader's words.
+
+        >>> Document("notes.txt", "one\ntwo\nthree").place(9)
+        'line 3'
+        >>> Document("book.pdf", "one two", pages=(0, 4)).place(4)
+        'page 2'
+        """
+        if self.pages:
+            return f"page {bisect_right(self.pages, start)}"
+        return f"line {self.text.count(chr(10), 0, start) + 1}"
+
+    def sentence(self, start: int, end: int) -> tuple[int, int]:
+        """The sentence around ``text[start:end]``, or as much of it as a screen has room for.
+
+        >>> text = "It rained. The mill was built by Ada. It stood."
+        >>> text[slice(*Document("", text).sentence(33, 36))]
+        'The mill was built by Ada.'
+        """
+        low, high = max(0, start - _REACH), min(len(self.text), end + _REACH)
+        before = [match.end() for match in _SENTENCE_END.finditer(self.text, low, start)]
+        after = _SENTENCE_END.search(self.text, max(start, end - 1), high)
+        first, last = before[-1] if before else low, after.end() if after else high
+        found = self.text[first:last]
+        return first + len(found) - len(found.lstrip()), last - (len(found) - len(found.rstrip()))
+
+
+def read_document(path: Path) -> Document:
+    """The text of a file, by its ending; it may be packed (.gz, .xz)."""
+    data = unpack(path, read_bytes(path))
+    packed = path.suffix.lower() in (".gz", ".xz")
+    return make_document(_whole(str(path)), data, (Path(path.stem) if packed else path).suffix.lower())
+
+
+def make_document(name: str, data: bytes, suffix: str | None = None) -> Document:
+    """The text of some data, by the ending of its name; without one, by how it begins."""
+    if suffix is None:
+        suffix = next((ending for ending, magic in _MAGIC.items() if magic.match(data)), "")
+    if suffix in _READERS:
+        document = _READERS[suffix](name, data)
+        if not document.text.strip():
+            raise LaminaError(f"{name}: holds no text")
+        return document
+    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # `decode` has a better line for these
+    if (b"\0" in data[:1024] and not utf16) or data.startswith((b"%PDF-", b"PK\x03\x04")):
+        raise LaminaError(f"{name}: not a text file; Lamina reads .txt, .md, .html, .pdf and .docx")
+    return Document(name, decode(name, data))
+
+
+def _html(name: str, data: bytes) -> Document:
+    parser = _VisibleText()
+    try:
+        parser.feed(decode(name, data))
+        parser.close()
+    except AssertionError as error:  # how the standard parser refuses some broken declarations
+        raise LaminaError(f"{name}: not HTML that can be read ({error})") from None
+    return Document(name, parser.text())
+
+
+def _pdf(name: str, data: bytes) -> Document:
+    try:
+        import pypdf
+    except ImportError:
+        raise LaminaError(f"{name}: reading PDF files needs pypdf: pip install 'lamina-qa[documents]'") from None
+    try:
+        pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
+    except Exception as error:  # damaged files raise whatever the library was doing
+        raise LaminaError(f"{name}: not a PDF that can be read ({error})") from None
+    if not any(page.strip() for page in pages):
+        raise LaminaError(f"{name}: its {len(pages)} pages hold no text: scanned pages need OCR first")
+    starts, position = [], 0
+    for page in pages:
+        starts.append(position)
+        position += len(page) + 2
+    return Document(name, "\n\n".join(pages), tuple(starts))
+
+
+def _whole(text: str) -> str:
+    """With a question mark for each half of a surrogate pair, which is no character: PDF files and odd file names have them."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _docx(name: str, data: bytes) -> Document:
+    try:
+        import docx
+    except ImportError:
+        raise LaminaError(f"{name}: reading Word files needs python-docx: pip install 'lamina-qa[documents]'") from None
+    try:
+        lines = list(_docx_lines(docx.Document(io.BytesIO(data))))
+    except Exception as error:
+        raise LaminaError(f"{name}: not a Word file that can be read ({error})") from None
+    return Document(name, "\n".join(lines))
+
+
+def _docx_lines(part: Any) -> Iterator[str]:
+    """Paragraphs, and tables row by row; a merged cell is said once."""
+    for block in part.iter_inner_content():
+        if not hasattr(block, "rows"):
+            yield block.text
+            continue
+        seen: set[Any] = set()
+        for row in block.rows:
+            cells = {cell._tc: cell for cell in row.cells if cell._tc not in seen}
+            seen |= cells.keys()
+            yield "\t".join(" ".join(_docx_lines(cell)) for cell in cells.values())
+
+
+_READERS: dict[str, Callable[[str, bytes], Document]] = {
+    ".html": _html,
+    ".htm": _html,
+    ".xhtml": _html,
+    ".svg": _html,  # a picture: what it holds is hidden, so that it holds no text
+    ".pdf": _pdf,
+    ".docx": _docx,
+}
+
+_MAGIC = {
+    ".pdf": re.compile(rb"%PDF-"),
+    ".docx": re.compile(rb"PK\x03\x04"),
+    ".html": re.compile(rb"\s*<(!doctype html|html)", re.I),
+}
+
+
+class _VisibleText(HTMLParser):
+    """The text that a browser would show: blocks on lines of their own, white space as one space."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._parts: list[str] = []
+        self._hidden = 0
+        self._verbatim = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body":
+            self._hidden = 0  # a head need not be closed
+        if tag in _HIDDEN:
+            self._hidden += 1
+        if tag == "pre":
+            self._verbatim += 1
+        if tag in _BLOCKS:
+            self._parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _HIDDEN:
+            self._hidden = max(0, self._hidden - 1)
+        if tag == "pre":
+            self._verbatim = max(0, self._verbatim - 1)
+        if tag in _BLOCKS:
+            self._parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._parts.append(data if self._verbatim else re.sub(r"\s+", " ", data))
+
+    def text(self) -> str:
+        joined = re.sub(r"[^\S\n]*\n[^\S\n]*", "\n", "".join(self._parts))
+        return re.sub(r" {2,}", " ", re.sub(r"\n{3,}", "\n\n", joined)).strip()

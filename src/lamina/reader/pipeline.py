@@ -1,0 +1,249 @@
+"""`lamina.pipeline("question-answering")`: what `transformers` had under that name until version 5.3, as a drop-in.
+
+Arguments, results and rules are those of the old pipeline (see docs/migrating.md for the few differences); the model runs
+on Lamina's encoder, which batches by itself.
+
+>>> from lamina import pipeline
+>>> answer = pipeline("question-answering", model="deepset/roberta-base-squad2")  # doctest: +SKIP
+>>> answer(question="Who built the mill?", context="The mill was built by Ada Thorn.")  # doctest: +SKIP
+{'score': 0.9, 'start': 22, 'end': 31, 'answer': 'Ada Thorn'}
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+from types import GeneratorType
+from typing import Any
+
+from pydantic import ValidationError
+
+from lamina.answers.transformers_decoding import PipelineAnswer, SummedAnswers, add_windows
+from lamina.data.windows import Cutting, WindowOptions
+from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
+from lamina.model.inference import span_logits
+from lamina.reader.load import Reader, load
+
+TASK = "question-answering"
+DEFAULT_MODEL = "distilbert/distilbert-base-cased-distilled-squad"  # as in transformers
+OWNERS = {  # question-answering models that the hub once had without an owner
+    "distilbert-base-cased-distilled-squad": "distilbert",
+    "distilbert-base-uncased-distilled-squad": "distilbert",
+    "bert-large-uncased-whole-word-masking-finetuned-squad": "google-bert",
+    "bert-large-cased-whole-word-masking-finetuned-squad": "google-bert",
+}
+INPUTS = ("question", "context", "X", "data")
+
+Answers = PipelineAnswer | list[PipelineAnswer]
+
+
+def pipeline(
+    task: str | None = None,
+    model: str | Path | Reader | None = None,
+    *,
+    tokenizer: str | Path | None = None,
+    device: Any = None,
+    revision: str | None = None,
+    token: Any = None,
+    framework: str | None = "pt",
+    dtype: Any = None,
+    torch_dtype: Any = None,
+    allow_pickle: bool = False,
+    **options: Any,
+) -> QuestionAnsweringPipeline:
+    """The pipeline of a model: a run folder, a checkpoint's folder, a hub id, or what `lamina.load` gave.
+
+    `device` is "cpu", "cuda", a number of a GPU, -1 for the CPU, or a torch device; without one the model goes where
+    `lamina.load` would put it. `tokenizer` names another than the model's own; `revision` and `token` are for the hub.
+    `options` are those of a call, and become its defaults.
+    """
+    if task not in (None, TASK):
+        raise ValueError(f"task {task!r}: Lamina has {TASK!r} only; for other tasks use transformers.pipeline")
+    if framework not in (None, "pt"):
+        raise ValueError(f"framework {framework!r}: Lamina runs on torch only")
+    if any(str(given) not in ("None", "auto", "float32", "torch.float32") for given in (dtype, torch_dtype)):
+        raise ValueError(f"dtype {dtype or torch_dtype}: Lamina answers in float32")
+    if isinstance(model, Reader):
+        if (device, tokenizer, revision) != (None, None, None):
+            raise ValueError("device, tokenizer and revision are chosen where the model is loaded: give them to lamina.load")
+        return QuestionAnsweringPipeline(model, **options)
+    for name, value in (("model", model), ("tokenizer", tokenizer)):
+        if value is not None and not isinstance(value, str | Path):
+            raise TypeError(f"{name} is a {type(value).__name__}: give its folder or its hub id, and Lamina loads it itself")
+    name = str(DEFAULT_MODEL if model is None else model)
+    same = tokenizer is None or str(tokenizer) == name
+    if not Path(name).exists() and name in OWNERS:
+        name = f"{OWNERS[name]}/{name}"
+    if not Path(name).exists() and (revision is not None or token is not None):
+        name = str(encoders.download(name, pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token))
+    other = None if same else str(tokenizer)
+    return QuestionAnsweringPipeline(load(name, device=_device(device), allow_pickle=allow_pickle, tokenizer=other), **options)
+
+
+def _device(device: Any) -> str:
+    if device is None:
+        return "auto"
+    if isinstance(device, int) and not isinstance(device, bool):
+        return "cpu" if device < 0 else f"cuda:{device}"
+    return str(device)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a call may set; None is the default of the old pipeline."""
+
+    top_k: int = 1
+    doc_stride: int | None = None  # tokens that two windows share; at most 128, at most half a window
+    max_answer_len: int = 15  # tokens
+    max_seq_len: int | None = None  # tokens of a window; 384, or what the model can take
+    max_question_len: int = 64  # accepted as there, where it never had an effect with fast tokenizers
+    handle_impossible_answer: bool = False  # "" may be the answer
+    align_to_words: bool = True
+    batch_size: int = 1  # items that are drawn from a generator at once; otherwise Lamina fills its batches by itself
+    padding: Any = None  # accepted: results do not depend on it
+    num_workers: int | None = None  # accepted: there is nothing for them to do
+
+    def updated(self, **given: Any) -> Options:
+        if "topk" in given:
+            warnings.warn("topk is deprecated, use top_k", UserWarning, stacklevel=3)
+            topk = given.pop("topk")
+            given["top_k"] = topk if given.get("top_k") is None else given["top_k"]
+        known = {option.name for option in fields(self)}
+        if unknown := sorted(given.keys() - known):
+            raise TypeError(f"the question-answering pipeline has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        options = replace(self, **{name: value for name, value in given.items() if value is not None})
+        for name in ("top_k", "max_answer_len", "batch_size"):
+            if getattr(options, name) < 1:
+                raise ValueError(f"{name} parameter should be >= 1 (got {getattr(options, name)})")
+        return options
+
+
+class QuestionAnsweringPipeline:
+    """Call it with `question` and `context`, texts or lists of texts; or with one or more ``{"question", "context"}``.
+
+    One question gives a dict of score, start, end and answer, or a list of them where `top_k` asks for several; several
+    questions give a list of these. A generator gives a generator.
+    """
+
+    task = TASK
+
+    def __init__(self, reader: Reader, **options: Any) -> None:
+        self.reader = reader
+        self.options = Options().updated(**options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given: dict[str, Any] = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
+        options = self.options.updated(**kwargs)
+        inputs = _inputs(args, given)
+        if isinstance(inputs, GeneratorType | Rows):
+            return self._stream(iter(inputs), options)
+        pairs = [_pair(item) for item in inputs]
+        answers = self._answer(pairs, options)
+        return answers[0] if len(pairs) == 1 else answers
+
+    def _stream(self, inputs: Iterator[Any], options: Options) -> Iterator[Answers]:
+        while some := [_pair(item) for item in islice(inputs, options.batch_size)]:
+            yield from self._answer(some, options)
+
+    def _answer(self, pairs: Sequence[tuple[str, str]], options: Options) -> list[Answers]:
+        task = self.reader.span_task
+        found = [SummedAnswers(context) for _, context in pairs]
+        for windows in self._cut(pairs, options).pieces():
+            logits = span_logits(self.reader.model, windows, task=task)
+            add_windows(
+                found,
+                windows,
+                logits.start,
+                logits.end,
+                top_k=options.top_k,
+                max_tokens=options.max_answer_len,
+                words=options.align_to_words,
+            )
+        best = [answers.best(options.top_k, impossible=options.handle_impossible_answer) for answers in found]
+        return [answers if options.top_k > 1 and answers[0]["score"] > 0 else answers[0] for answers in best]
+
+    def _cut(self, pairs: Sequence[tuple[str, str]], options: Options) -> Cutting:
+        limit = self.reader.model.encoder.config.max_length
+        length = min(384, limit) if options.max_seq_len is None else options.max_seq_len
+        overlap = min(length // 2, 128) if options.doc_stride is None else options.doc_stride
+        if overlap > length:
+            raise ValueError(f"`doc_stride` ({overlap}) is larger than `max_seq_len` ({length})")
+        if length > limit:
+            raise ValueError(f"`max_seq_len` ({length}) is larger than the {limit} tokens that the model can take")
+        try:
+            windows = WindowOptions(length=length, overlap=overlap, query=None)
+            return Cutting(
+                [question for question, _ in pairs],
+                [context for _, context in pairs],
+                self.reader.tokenizer,
+                windows,
+                words=options.align_to_words,
+            )
+        except ValidationError as error:
+            raise ValueError(f"max_seq_len = {length}, doc_stride = {overlap}: {error.errors()[0]['msg']}") from None
+        except LaminaError as error:
+            raise ValueError(str(error)) from None
+
+
+def _inputs(args: Sequence[Any], given: Mapping[str, Any]) -> Iterable[Any]:
+    """The items of a call, whichever way they were given."""
+    if len(args) == 2 and all(isinstance(arg, str) for arg in args):
+        return [{"question": args[0], "context": args[1]}]
+    if args:
+        inputs: Any = args[0] if len(args) == 1 else list(args)
+    elif "X" in given or "data" in given:
+        inputs = given.get("X", given.get("data"))
+    elif given.keys() == {"question", "context"}:
+        return _zipped(given["question"], given["context"])
+    else:
+        raise ValueError(f"Unknown arguments {dict(given)}: give question and context")
+    if isinstance(inputs, Mapping) or hasattr(inputs, "question_text"):
+        return [inputs]
+    if hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__") and not isinstance(inputs, Sequence):
+        return Rows(inputs)
+    if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        raise ValueError(f"{inputs!r} argument needs to be a dict of question and context, or several of them")
+    return inputs if isinstance(inputs, GeneratorType) else list(inputs)
+
+
+class Rows:
+    """A data set that is read by number, as torch's are."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.rows[number] for number in range(len(self.rows)))
+
+
+def _zipped(question: Any, context: Any) -> list[dict[str, Any]]:
+    if isinstance(question, str) and isinstance(context, str):
+        return [{"question": question, "context": context}]
+    if isinstance(question, list) and isinstance(context, str):
+        return [{"question": one, "context": context} for one in question]
+    if isinstance(question, list) and isinstance(context, list):
+        if len(question) != len(context):
+            raise ValueError("Questions and contexts don't have the same lengths")
+        return [{"question": one, "context": text} for one, text in zip(question, context, strict=True)]
+    raise ValueError("Arguments can't be understood: question and context are texts, or lists of texts")
+
+
+def _pair(item: Any) -> tuple[str, str]:
+    if hasattr(item, "question_text") and hasattr(item, "context_text"):  # a SquadExample of transformers
+        return item.question_text, item.context_text
+    if not isinstance(item, Mapping):
+        raise ValueError(f"{item!r} argument needs to be a dict of question and context")
+    for key in ("question", "context"):
+        if key not in item:
+            raise KeyError("You need to provide a dictionary with keys {question:..., context:...}")
+        if item[key] is None:
+            raise ValueError(f"`{key}` cannot be None")
+        if not isinstance(item[key], str):
+            raise ValueError(f"`{key}` must be a text, not {type(item[key]).__name__}")
+        if not item[key]:
+            raise ValueError(f"`{key}` cannot be empty")
+    return item["question"], item["context"]

@@ -1,1 +1,0 @@
-"""A trained model at work: `questions` that it answers, `sentences` that it judges."""

@@ -1,0 +1,113 @@
+"""Run folder or checkpoint -> a trained model with all that answering needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
+
+import torch
+from safetensors.torch import load_file
+
+from lamina.answers.calibration import Calibration
+from lamina.config.build import build_model
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import WindowOptions
+from lamina.encoder import load as encoders
+from lamina.encoder.blocks import Encoder
+from lamina.encoder.files import read_tensors
+from lamina.encoder.load import load_tokenizer
+from lamina.errors import LaminaError
+from lamina.heads import SpanHead
+from lamina.model import Model, Task
+from lamina.model.weights import load_weights
+from lamina.utils.files import expanded, read_json
+from lamina.utils.run_folder import Run
+
+
+class Trained(NamedTuple):
+    """All that answering needs. The model is in eval mode."""
+
+    recipe: Recipe
+    model: Model
+    tokenizer: Tokenizer
+    threshold: float = 0.0  # of the null odds
+    calibration: Calibration = Calibration()
+    settled: Mapping[str, dict[str, Any]] = MappingProxyType({})  # what else the held-out parts told, by task
+
+
+def load_trained(
+    name: str | Path, device: torch.device, *, allow_pickle: bool = False, tokenizer: str | None = None
+) -> Trained:
+    """A finished run of ours, or a checkpoint with a trained span head: a folder or a hub id."""
+    folder = expanded(name)
+    if Run(folder).recipe.is_file() or Run(folder).exists:
+        if tokenizer is not None and expanded(tokenizer).resolve() != folder.resolve():
+            raise LaminaError(f"{name}: a run has its own tokenizer: leave out {tokenizer!r}")
+        with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
+            return _load_run(folder, device)
+    if not (folder / "config.json").is_file() and (folder.exists() or not encoders.HUB_ID.fullmatch(str(name))):
+        raise LaminaError(
+            f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json), and no hub id owner/name"
+        )
+    found = str(folder.resolve()) if folder.is_dir() else str(name)  # a folder may be named as a preset is
+    options = encoders.EncoderOptions(model=found, allow_pickle=allow_pickle, tokenizer=tokenizer)
+    with torch.random.fork_rng(devices=[]):
+        return _load_checkpoint(str(name), options, device)
+
+
+def _load_run(path: Path, device: torch.device) -> Trained:
+    run = Run.open(path)
+    recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
+    info = read_json(run.info)
+    base = encoders.base_of(run)
+    with torch.device("meta" if base is None else device):
+        encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)
+        model = build_model(recipe, encoder)
+    try:
+        weights = load_file(run.model, device=str(device))
+        if base is None:
+            model.load_state_dict(weights, assign=True)
+        else:
+            load_weights(model, weights)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
+    calibration = Calibration(**info.get("calibration", {}))
+    alone = {key: info[key] for key in ("threshold", "calibration", "question_threshold") if key in info}
+    settled = info.get("tasks") or dict.fromkeys(recipe.tasks, alone)
+    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration, settled)
+
+
+def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:
+    source = encoders.find(options)
+    wanted = {f"qa_outputs.{kind}" for kind in ("weight", "bias")}
+    if missing := wanted - set(encoders.heads(source)):
+        raise LaminaError(
+            f"{name} has no trained question-answering head ({min(missing)} is missing): "
+            f"train one with `lamina train RECIPE --set encoder.model={name}`"
+        )
+    length = min(WindowOptions().length, source.config.max_length)
+    recipe = parse_recipe(
+        {
+            "data": {"train": ""},  # nobody knows on what it was trained
+            "encoder": options.model_dump(),
+            "window": {"length": length, "query": min(64, length // 2)},
+        },
+        name=name,
+    )
+    model = build_model(recipe, encoders.load(source, device=device)).to(device)
+    head = cast(Task, model.tasks["main"]).head
+    weights = {
+        key.removeprefix("qa_outputs."): value.float() for key, value in read_tensors(source.weights, wanted, device=device)
+    }
+    try:
+        cast(SpanHead, head).load_state_dict(weights)
+    except RuntimeError as error:
+        raise LaminaError(
+            f"{name}: its qa_outputs are no head for one start and one end a token ({encoders.line(error)})"
+        ) from None
+    return Trained(recipe, model.eval(), load_tokenizer(source))

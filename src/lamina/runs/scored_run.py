@@ -1,0 +1,89 @@
+"""A finished run and the questions that it was scored on: what everything needs that puts runs side by side."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lamina.answers.decode import AnswerOptions
+from lamina.answers.saved_outputs import saved_fingerprint
+from lamina.data.examples import Example
+from lamina.data.sources import load_examples
+from lamina.data.splits import first_questions
+from lamina.data.windows import WindowOptions, windows_fingerprint
+from lamina.errors import LaminaError
+from lamina.utils.files import read_bytes, read_json
+from lamina.utils.run_folder import Run
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A finished run that saved what it said of its dev set."""
+
+    run: Run
+    saved: Run  # where the outputs of its task are
+    threshold: float  # tuned on its held-out questions
+    question_threshold: float  # the same over all contexts of a question, where they have several
+    fingerprint: str  # of the dev set's windows
+    data: dict[str, Any]
+    window: WindowOptions
+    answer: AnswerOptions
+
+    @classmethod
+    def open(cls, path: Path) -> Scored:
+        run = Run.open(path)
+        recipe, info = read_json(run.recipe), read_json(run.info)
+        try:
+            name, task = _question_task(run, recipe["tasks"])
+            saved, settled = (run, info) if len(recipe["tasks"]) == 1 else (run.task(name), info["tasks"][name])
+            fingerprint = saved_fingerprint(saved)
+            return cls(
+                run,
+                saved,
+                threshold=float(settled["threshold"]),
+                question_threshold=float(settled.get("question_threshold", settled["threshold"])),
+                fingerprint=fingerprint,
+                data={name: task["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
+                window=WindowOptions.model_validate(recipe["window"]),
+                answer=AnswerOptions.model_validate(recipe["answer"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise LaminaError(f"{run.recipe}: not the recipe of a run ({str(error).splitlines()[0]})") from None
+
+    def read(self, data: str | None = None) -> list[Example]:
+        """The questions that it was scored on, by its recipe, or those of `data`."""
+        examples = load_examples(data or self.data["dev"], duplicate_ids=self.data["duplicate_ids"])
+        return first_questions(examples, self.data["dev_questions"])
+
+    def answered(self, examples: Sequence[Example]) -> bool:
+        """Is it these questions that it was scored on?"""
+        tokenizer = hashlib.sha256(read_bytes(self.run.tokenizer)).hexdigest()
+        return windows_fingerprint(examples, tokenizer, self.window) == self.fingerprint
+
+
+def _question_task(run: Run, tasks: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The task of a run that answers questions."""
+    for name, task in tasks.items():
+        if task.get("objective", {}).get("type", "span") == "span":
+            return name, task
+    raise LaminaError(f"{run.path}: this run does not answer questions with spans, and only these can be put side by side")
+
+
+def same_questions(runs: Sequence[Scored], data: str | None = None) -> list[Example]:
+    """The questions that all runs were scored on. `data` names them if they are no longer where the first's recipe says."""
+    first, *others = runs
+    examples = first.read(data)
+    if not first.answered(examples):
+        raise LaminaError(
+            f"{first.run.path}: was not scored on {data or first.data['dev']} as it is now: name its dev set with --data"
+        )
+    for other in others:
+        if not other.answered(examples):
+            raise LaminaError(
+                f"{other.run.path}: was not scored on the same questions as {first.run.path}: take runs of one dev set and "
+                "of one data.dev_questions"
+            )
+    return examples

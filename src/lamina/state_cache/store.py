@@ -1,0 +1,295 @@
+"""The store: hidden states of frozen layers, computed once a window and read ever after.
+
+A store is a folder of shards. Each holds the states of some windows without padding, ``[tokens, layers, H]``, to be
+memory-mapped. int8 takes the mean of every channel over the shard off first and gives every token and layer a scale;
+means and scales stand before the values. ``store.json`` says what the store is of and gives a checksum for each shard.
+Shards are written whole or not at all, so what an interrupted extraction left is kept, and what is damaged is computed
+again.
+
+One process writes at a time (``write.lock``); others wait for it. Whoever reads holds ``use.lock``, so that nobody clears
+a store under a running training.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from lamina.data.hidden_states import HiddenStack
+from lamina.errors import LaminaError
+from lamina.state_cache.options import Dtype
+from lamina.utils.files import make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.utils.locks import BusyError, Lock
+from lamina.utils.paths import cache_folder
+from lamina.utils.progress import Progress, Silent
+
+FORMAT = 1
+SHARD_BYTES = 64 << 20
+MANY = 256  # shards; a larger store has larger ones
+
+Longs = npt.NDArray[np.int64]
+Extract = Callable[[Longs], Tensor]
+"""Windows -> their states of all layers of the store without padding, [tokens, layers, H] float32."""
+
+
+class StoreError(LaminaError):
+    """The store cannot be kept; what it would hold can still be computed."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a store is of. Equal contents have equal states, so they share a store."""
+
+    weights: str  # fingerprint of the frozen layers
+    windows: str  # fingerprint of the texts, the tokenizer and the window settings
+    layers: tuple[int, ...]
+    hidden: int
+    positions: Literal["tokens", "cls"]
+    dtype: Dtype
+    model: str = field(default="", compare=False)  # for people
+    data: str = field(default="", compare=False)
+
+    @property
+    def key(self) -> str:
+        parts = (FORMAT, self.weights, self.windows, self.layers, self.hidden, self.positions, self.dtype)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
+
+    def bytes(self, tokens: int) -> int:
+        """What so many tokens take, in one shard."""
+        each, layers = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden, len(self.layers)
+        return tokens * layers * each + (0 if self.dtype != "int8" else 4 * layers * self.hidden + 2 * tokens * layers)
+
+
+@dataclass
+class Shard:
+    first: int  # window
+    last: int  # exclusive
+    bytes: int
+    crc32: int | None = None  # None: not written yet
+
+
+class Store:
+    """A complete store, open for reading."""
+
+    def __init__(self, folder: Path, contents: Contents, starts: Longs, shards: Sequence[Shard], in_use: Lock) -> None:
+        self.contents = contents
+        self._starts = starts  # [W + 1] tokens of the store
+        self._first = np.array([shard.first for shard in shards])
+        tokens = [int(starts[shard.last] - starts[shard.first]) for shard in shards]
+        self._shards = [_map(folder / shard_file(n), contents, count) for n, count in enumerate(tokens)]
+        self._in_use = in_use
+
+    def read(self, windows: Sequence[int] | Longs, mask: Tensor) -> HiddenStack:
+        """The states of `windows`, padded with zeros to the width of `mask` [R, T]."""
+        layers, hidden = self.contents.layers, self.contents.hidden
+        rows = np.asarray(windows, np.int64)
+        width = 1 if self.contents.positions == "cls" else mask.shape[1]
+        states = torch.zeros(len(layers), len(rows), width, hidden)
+        shard_of = np.searchsorted(self._first, rows, side="right") - 1
+        for row, (window, shard) in enumerate(zip(rows.tolist(), shard_of.tolist(), strict=True)):
+            base = self._starts[self._first[shard]]
+            span = slice(int(self._starts[window] - base), int(self._starts[window + 1] - base))
+            self._shards[shard].read(span, states[:, row, : span.stop - span.start])
+        return HiddenStack(layers, states.unbind(0), mask[:, :width], depth=max(layers))
+
+    def close(self) -> None:
+        self._in_use.close()
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A shard's tensors, read from its file when they are touched."""
+
+    values: Tensor  # [tokens, layers, H]
+    centre: Tensor | None = None  # [layers, H]
+    scales: Tensor | None = None  # [tokens, layers]
+
+    def read(self, tokens: slice, target: Tensor) -> None:
+        """Writes the states of some tokens into `target` [layers, n, H]."""
+        target.copy_(self.values[tokens].transpose(0, 1))
+        if self.centre is not None and self.scales is not None:
+            target.mul_(self.scales[tokens].T[:, :, None].float()).add_(self.centre[:, None])
+
+
+def open_store(
+    contents: Contents, starts: Longs, extract: Extract, *, progress: Progress | None = None, folder: Path | None = None
+) -> Store:
+    """The store of `contents`, whose windows have the tokens ``starts[w]:starts[w + 1]``; what is missing of it is computed."""
+    progress = progress or Silent()
+    folder = (folder or stores_folder()) / contents.key
+    try:
+        make_folder(folder)
+        in_use = Lock(folder / "use.lock", shared=True)
+        shards = _read_index(folder, contents, starts)
+        if _missing(folder, shards):
+            with _writing(folder, progress):
+                shards = _read_index(folder, contents, starts)
+                for number, reason in _missing(folder, shards).items():
+                    shards[number].crc32 = None
+                    if reason:
+                        progress.say(f"{folder / shard_file(number)}: {reason}: computing it again")
+                _write_missing(folder, contents, shards, extract, progress)
+        os.utime(folder / "store.json")  # when it was last of use
+        return Store(folder, contents, starts, shards, in_use)
+    except OSError as error:
+        raise StoreError(f"{error.filename or folder}: {error.strerror or error}") from error
+    except LaminaError as error:
+        if isinstance(error.__cause__, OSError):
+            raise StoreError(str(error)) from error
+        raise
+
+
+def stores_folder() -> Path:
+    return cache_folder() / "states"
+
+
+# Writing.
+
+
+def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extract: Extract, progress: Progress) -> None:
+    remove_drafts(folder)
+    missing = {number: shard for number, shard in enumerate(shards) if shard.crc32 is None}
+    needed, free = sum(shard.bytes for shard in missing.values()), shutil.disk_usage(folder).free
+    if needed > 0.95 * free:
+        raise StoreError(f"{folder}: needs {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free")
+    windows = sum(shard.last - shard.first for shard in shards)
+    progress.start("storing", windows, windows - sum(shard.last - shard.first for shard in missing.values()))
+    for number, shard in missing.items():
+        path = folder / shard_file(number)
+        try:
+            _write_shard(path, _encoded(extract(np.arange(shard.first, shard.last)), contents.dtype))
+        except LaminaError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOSPC:
+                _give_back(folder, contents, shards, missing)
+            raise
+        shard.crc32 = _crc32(path)
+        _write_index(folder, contents, shards)
+        progress.advance(shard.last - shard.first)
+
+
+def _write_shard(path: Path, parts: Sequence[Tensor]) -> None:
+    with replacing(path) as draft, draft.open("wb") as file:
+        for part in parts:
+            file.write(part.numpy().data.cast("B"))
+
+
+def _give_back(folder: Path, contents: Contents, shards: Sequence[Shard], written: dict[int, Shard]) -> None:
+    """The disk is full: others need the room more than a store that will not be complete."""
+    for number, shard in written.items():
+        (folder / shard_file(number)).unlink(missing_ok=True)
+        shard.crc32 = None
+    _write_index(folder, contents, shards)
+
+
+def _encoded(states: Tensor, dtype: Dtype) -> tuple[Tensor, ...]:
+    """What a shard's file holds, in order."""
+    if dtype != "int8":
+        return (states.to(getattr(torch, dtype)).contiguous(),)
+    centre = states.mean(0)  # [layers, H]
+    states = states - centre
+    scales = (states.abs().amax(-1) / 127).clamp_min(1e-6).half()  # [tokens, layers]
+    values = (states / scales[..., None].float()).round_().clamp_(-127, 127).to(torch.int8)
+    return centre.contiguous(), scales.contiguous(), values.contiguous()
+
+
+def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
+    """The reverse of `_encoded`."""
+    layers, hidden = len(contents.layers), contents.hidden
+    raw = torch.from_file(str(path), shared=False, size=contents.bytes(tokens), dtype=torch.uint8)
+    if contents.dtype != "int8":
+        return _Mapped(raw.view(getattr(torch, contents.dtype)).view(tokens, layers, hidden))
+    centre, scales, values = torch.split(raw, [4 * layers * hidden, 2 * tokens * layers, tokens * layers * hidden])
+    return _Mapped(
+        values.view(torch.int8).view(tokens, layers, hidden),
+        centre.view(torch.float32).view(layers, hidden),
+        scales.view(torch.float16).view(tokens, layers),
+    )
+
+
+def _plan(contents: Contents, starts: Longs) -> list[Shard]:
+    """Windows in order, cut into shards of about equal size."""
+    shards, first = [], 0
+    tokens = int(starts[-1])
+    room = max(1, SHARD_BYTES // contents.bytes(1), -(-tokens // MANY))  # tokens
+    while first < len(starts) - 1:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + room, side="right")) - 1)
+        shards.append(Shard(first, last, contents.bytes(int(starts[last] - starts[first]))))
+        first = last
+    return shards
+
+
+def _write_index(folder: Path, contents: Contents, shards: Sequence[Shard]) -> None:
+    write_json(folder / "store.json", {"format": FORMAT, "contents": asdict(contents), "shards": [asdict(s) for s in shards]})
+
+
+def _read_index(folder: Path, contents: Contents, starts: Longs) -> list[Shard]:
+    """The shards that are to be, with the checksums of those that are there."""
+    shards = _plan(contents, starts)
+    try:
+        known = {(s["first"], s["last"]): s["crc32"] for s in read_json(folder / "store.json")["shards"]}
+    except (LaminaError, KeyError, TypeError):
+        known = {}
+    for shard in shards:
+        shard.crc32 = known.get((shard.first, shard.last))
+    return shards
+
+
+# Checking.
+
+
+def _missing(folder: Path, shards: Sequence[Shard]) -> dict[int, str]:
+    """The shards that must be computed, each with what is wrong with it; "" if it was never written."""
+    wrong = {number: damage(folder / shard_file(number), shard) for number, shard in enumerate(shards)}
+    return {number: reason for number, reason in wrong.items() if reason is not None}
+
+
+def damage(path: Path, shard: Shard) -> str | None:
+    """What is wrong with a shard's file; "" if it was never written, None if nothing is."""
+    if shard.crc32 is None:
+        return ""
+    try:
+        size = path.stat().st_size
+        if size != shard.bytes:
+            return f"truncated ({size} of {shard.bytes} bytes)"
+        return None if _crc32(path) == shard.crc32 else "damaged (its checksum differs)"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _crc32(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+def shard_file(number: int) -> str:
+    return f"{number:05}.bin"
+
+
+@contextmanager
+def _writing(folder: Path, progress: Progress) -> Iterator[None]:
+    try:
+        lock = Lock(folder / "write.lock", wait=False)
+    except BusyError:
+        progress.say(f"another process is writing {folder}: waiting for it")
+        lock = Lock(folder / "write.lock")
+    try:
+        yield
+    finally:
+        lock.close()

@@ -1,0 +1,175 @@
+"""What a recipe will cost, before anything is trained."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lamina.config.build import build_on_meta
+from lamina.config.recipe import Recipe
+from lamina.config.train_options import TrainOptions
+from lamina.data.splits import questions_of
+from lamina.data.tokenizer import Tokenizer
+from lamina.encoder import load as encoders
+from lamina.encoder.blocks import EncoderConfig
+from lamina.encoder.freezing import trains
+from lamina.errors import LaminaError
+from lamina.model import Model
+from lamina.objectives.smart import trained_by
+from lamina.training.material import cut, resolved, split, write_lap
+from lamina.training.schedules import share_of_peak
+from lamina.training.store_policy import not_storable, stored_bytes
+from lamina.utils.files import read_json
+
+USUAL_SHARE_OF_PEAK = 0.85  # what benchmarks/train_throughput.py asks of the loop
+
+
+def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
+    """Parameters, work, memory and time of a recipe. Needs no weights; the data's part is None when it cannot be read.
+
+    With the F1 that the recipe reached, also its efficiency.
+    """
+    with suppress(LaminaError):  # what the data would tell may be in the recipe already
+        recipe = resolved(recipe)
+    model = build_on_meta(recipe)
+    report: dict[str, Any] = {"parameters": count_parameters(model)}
+    if f1 is not None:
+        report["efficiency"] = round(efficiency(f1, report["parameters"]["trainable"]), 2)
+    try:
+        report["training"] = _training(recipe, model)
+    except LaminaError as error:
+        report["training"] = None
+        report["note"] = f"no estimate of the work: {error}"
+    report["memory_mb"] = round(_memory_bytes(model, recipe) / 1e6)
+    return report
+
+
+def count_parameters(model: Model) -> dict[str, Any]:
+    """Totals, and those of each part by name. Running statistics (of batch norms) are stored numbers too, but do not train."""
+    by_part: dict[str, int] = {}
+    trainable_by_part: dict[str, int] = {}
+    numbers = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
+    for name, value in numbers:
+        part = ".".join(name.split(".")[:2] if name.startswith("encoder.") else name.split(".")[1:3])
+        by_part[part] = by_part.get(part, 0) + value.numel()
+        if value.requires_grad:
+            trainable_by_part[part] = trainable_by_part.get(part, 0) + value.numel()
+    return {
+        "total": sum(by_part.values()),
+        "trainable": sum(trainable_by_part.values()),
+        "by_part": by_part,
+        "trainable_by_part": trainable_by_part,
+    }
+
+
+def efficiency(f1: float, parameters: int) -> float:
+    """F1 points above 50 for each power of ten of parameters (paper 003).
+
+    >>> round(efficiency(76.3, 108_311_810), 2)
+    3.27
+    """
+    return (f1 - 50) / math.log10(parameters)
+
+
+def f1_beside(recipe: Path) -> float | None:
+    """The F1 at the tuned threshold of the run that a recipe.json stands in, if it has been scored."""
+    scores = recipe.with_name("scores.json")
+    if recipe.name != "recipe.json" or not scores.is_file():
+        return None
+    f1 = read_json(scores).get("tuned", {}).get("f1")
+    return None if f1 is None else float(f1)
+
+
+def schedule_points(options: TrainOptions, epochs: float, count: int = 65) -> list[dict[str, float]]:
+    """The learning rate at evenly spaced moments of a training, from its beginning to its end."""
+    moments = [number / (count - 1) for number in range(count)]
+    return [{"progress": moment, "lr": options.lr * share_of_peak(options, moment, epochs)} for moment in moments]
+
+
+def layer_flops(config: EncoderConfig, length: int) -> float:
+    """Useful floating-point operations of one block for one token of a window of `length`: the products alone."""
+    weights = 4 * config.hidden**2 + 2 * config.hidden * config.intermediate
+    return 2 * weights + 4 * length * config.hidden
+
+
+def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
+    source = encoders.find(recipe.encoder, counting=True)
+    tokenizer = Tokenizer(source.tokenizer)
+    live = once = below = 0.0
+    size = 0
+    report: dict[str, Any] = {"questions": 0, "windows": 0, "tokens_per_epoch": 0}
+    reason = not_storable(recipe, model)
+    for name, task in recipe.tasks.items():
+        learned, held_out = split(task, recipe.train.seed)
+        windows = write_lap(recipe, name, learned, tokenizer, 0).windows
+        holdout = cut(recipe, task, held_out, tokenizer)
+        layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
+        trained, blocks, frozen = _passes(model, name)
+        extra = task.terms.extra
+        live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
+        once += frozen * layer
+        below += (1 + extra.passes + extra.forwards) * frozen * layer  # where the frozen blocks run every time
+        if reason is None:
+            size += sum(stored_bytes(recipe, model, part, name) for part in (windows, holdout))
+        report["questions"] += len(learned) if task.of_sentences else len(questions_of(learned))
+        report["windows"] += len(windows)
+        report["tokens_per_epoch"] += len(windows.ids)
+    rate = USUAL_SHARE_OF_PEAK * matmul_peak()
+    if reason is None:
+        fits = size <= recipe.cache.max_gb * 1e9
+        report["store"] = {
+            "layers": sorted({layer for name in recipe.tasks for layer in model.stored_layers(name)}),
+            "dtype": recipe.cache.dtype,
+            "gb": round(size / 1e9, 3),
+            "fits": fits,
+        }
+        if not fits:
+            live, once = live + below, 0.0
+    else:
+        report["store"] = None
+        live, once = live + below, 0.0
+    epochs = recipe.train.epochs
+    if recipe.train.minutes is not None:
+        epochs = max(0.0, 60 * recipe.train.minutes * rate - once) / live if live else math.inf
+    flops = once + epochs * live if live else once
+    return report | {
+        "epochs": round(epochs, 2) if math.isfinite(epochs) else None,
+        "flops": flops,
+        "estimated_minutes": round(flops / rate / 60, 1),
+    }
+
+
+def _passes(model: Model, task: str) -> tuple[int, int, int]:
+    """How many times a block's forward work an epoch takes above the cut, of how many blocks, and how many are below it."""
+    top = max(model.stored_layers(task, cut=model.encoder.config.layers))  # no layer above it is computed
+    frozen = min(top, max(0, model.encoder.cut))
+    above = model.encoder.layers[frozen:top]
+    return sum(3 if trains(block) else 2 for block in above), len(above), frozen  # the weights' gradients are one of the three
+
+
+def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
+    """Floating-point operations per second of a large matrix product here, now."""
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    best = math.inf
+    for _ in range(repeats):
+        began = time.perf_counter()
+        a @ b
+        best = min(best, time.perf_counter() - began)
+    return 2 * size**3 / best
+
+
+def _memory_bytes(model: Model, recipe: Recipe) -> float:
+    """Weights, gradients and two moments in float32, what terms remember, and what a micro-batch keeps to go back."""
+    config = model.encoder.config
+    kept = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # numbers a token
+    tokens = min(recipe.train.memory_tokens, recipe.train.batch_tokens if recipe.train.batch_windows is None else math.inf)
+    stored = sum(p.numel() for p in model.parameters()) + 3 * sum(p.numel() for p in model.parameters() if p.requires_grad)
+    for name, task in recipe.tasks.items():
+        stored += task.terms.extra.copies * sum(value.numel() for value in trained_by(model, name).values())
+    at_once = 1 + max(min(1, task.terms.extra.passes) for task in recipe.tasks.values())
+    return 4.0 * (stored + at_once * kept * tokens)

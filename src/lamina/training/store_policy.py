@@ -1,0 +1,85 @@
+"""Whether the states of a model's frozen layers are stored, and how much that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lamina.config.recipe import Recipe
+from lamina.data.windows import Windows
+from lamina.errors import LaminaError
+from lamina.model import Model
+from lamina.state_cache.extract import fingerprint, store_of, stored_starts
+from lamina.state_cache.store import Contents, StoreError
+from lamina.training.material import AnyPart
+from lamina.utils.progress import Progress
+
+
+def store_parts(recipe: Recipe, model: Model, parts: Sequence[tuple[str, AnyPart]], progress: Progress) -> list[AnyPart]:
+    """The parts, each of a task, with the stored states of the model's frozen layers; without them where they cannot be
+    stored."""
+    if (reason := not_storable(recipe, model)) is not None:
+        if recipe.cache.use == "always":
+            raise LaminaError(f'cache.use = "always", but {reason}')
+        if recipe.cache.use == "auto" and recipe.tune.layers != "all":
+            progress.say(f"frozen layers run in every epoch: {reason}")
+        return [part for _, part in parts]
+    size = sum(stored_bytes(recipe, model, part.windows, task) for task, part in parts)
+    if size > recipe.cache.max_gb * 1e9:
+        progress.say(
+            f"the states of the frozen layers take {size / 1e9:.1f} GB, more than cache.max_gb = {recipe.cache.max_gb:g}: "
+            "training with the live encoder"
+        )
+        return [part for _, part in parts]
+    weights = {task: fingerprint(model.encoder, max(model.stored_layers(task))) for task in dict(parts)}
+    try:
+        return [
+            replace(part, store=store_of(model.encoder, part.windows, found, progress)) if part.examples else part
+            for task, part in parts
+            for found in [contents(recipe, model, part.windows, weights[task], task)]
+        ]
+    except StoreError as error:
+        progress.say(f"the states of the frozen layers cannot be stored: {error}: training with the live encoder")
+        return [part for _, part in parts]
+
+
+def not_storable(recipe: Recipe, model: Model) -> str | None:
+    """Why frozen layers must run in every epoch; None if they need not."""
+    tune = recipe.tune
+    if recipe.cache.use == "never":
+        return 'cache.use = "never"'
+    if tune.dropout:
+        return "tune.dropout = true has dropout act in frozen layers, so their states differ every time"
+    if (disturbed := next((name for name, task in recipe.tasks.items() if task.terms.smart), None)) is not None:
+        return f"terms.smart of task {disturbed!r} disturbs the embeddings, below all states that could be stored"
+    if any(task.augment.by_lap for task in recipe.tasks.values()):
+        return "augment makes other texts for every epoch"
+    if model.encoder.cut >= 1:
+        return None
+    if tune.norms:
+        return "tune.norms = true trains the norms of all layers, so nothing is frozen below them"
+    if tune.embeddings or (tune.layers == "all" and tune.embeddings is None):
+        return "the embeddings train, so nothing is frozen below them"
+    if model.encoder.config.shared:
+        return "ALBERT's layers share one block, which can be stored only when it is frozen as a whole and has no adapters"
+    return "layer 1 trains or holds adapters, and the embeddings alone are no work to be saved"
+
+
+def stored_bytes(recipe: Recipe, model: Model, windows: Windows, task: str = "main") -> int:
+    """What the store of these windows takes; the model may be without weights."""
+    found = contents(recipe, model, windows, "", task)
+    return found.bytes(int(stored_starts(windows, found)[-1]))
+
+
+def contents(recipe: Recipe, model: Model, windows: Windows, weights: str, task: str = "main") -> Contents:
+    whole = model.encoder.cut == model.encoder.config.layers  # above a cut in the middle all tokens are needed
+    return Contents(
+        weights=weights,
+        windows=windows.fingerprint,
+        layers=model.stored_layers(task),
+        hidden=model.encoder.config.hidden,
+        positions="cls" if whole and model.head_positions(task) == "cls" else "tokens",
+        dtype=recipe.cache.dtype,
+        model=recipe.encoder.model,
+        data=recipe.tasks[task].data.train,
+    )

@@ -1,0 +1,232 @@
+"""Trains a recipe into a run folder."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from lamina.config.build import build_losses, build_model, build_on_meta, make_optimizer
+from lamina.config.differences import changed
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
+from lamina.config.train_options import choose_device, choose_precision
+from lamina.encoder import load as encoders
+from lamina.encoder.files import sha256_of
+from lamina.errors import LaminaError, LaminaWarning
+from lamina.model import Model
+from lamina.model.weights import trained_weights
+from lamina.objectives import Remembers
+from lamina.training.checkpoint import State
+from lamina.training.cost_estimate import count_parameters
+from lamina.training.judging import Judges
+from lamina.training.learning_curves import Curves, draw_curves
+from lamina.training.loop import fit
+from lamina.training.material import Material, prepare, resolved
+from lamina.training.plan import evaluation_points
+from lamina.training.recording import Recorder
+from lamina.training.steps import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
+from lamina.training.store_policy import store_parts
+from lamina.utils.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.utils.locks import alone, foreign
+from lamina.utils.memory import peak_memory_mb
+from lamina.utils.progress import Progress, Silent
+from lamina.utils.run_folder import FORMAT, Run, versions
+
+Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out part) -> stop now?
+
+
+def train(
+    recipe: Recipe,
+    out: Path,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    dev: bool = True,
+) -> Run:
+    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood. `watch` is asked after each
+    evaluation whether to stop there. Without `dev`, no dev set is looked at."""
+    progress = progress or Silent()
+    run = Run(out)
+    recipe = resolved(recipe)
+    _check_folder(run, recipe, resume=resume)
+    with alone(run.path):
+        if run.finished:
+            progress.say(f"{out}: this run has finished already")
+            return run
+        build_on_meta(recipe)
+        device = choose_device(recipe.train.device)
+        remove_drafts(run.path)
+        material = prepare(recipe, progress, dev=dev)
+        write_json(run.recipe, recipe.model_dump(mode="json"))
+        model, state, material = _fit(run, recipe, material, device, progress, watch)
+        _finish(run, recipe, material, model, state, progress)
+    return run
+
+
+def _fit(
+    run: Run,
+    recipe: Recipe,
+    material: Material,
+    device: torch.device,
+    progress: Progress,
+    watch: Watch | None,
+) -> tuple[Model, State, Material]:
+    """The model with the weights that training chose, where training stood, and the material with its stored states."""
+    options = recipe.train
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)  # for weights that start at random
+    model = build_model(recipe, encoders.load(material.source)).to(device)
+    optimizer = make_optimizer(model, options)
+    losses = build_losses(recipe)
+    memories = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
+    info = _describe(recipe, material, device) | {"parameters": count_parameters(model)}
+    begun = read_json(run.info) if run.exists else None
+    if begun is not None:
+        _check_unchanged(run, begun, info)
+    recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
+    began = time.monotonic()
+    material = _with_stores(recipe, model, material, progress)
+    stored_in = time.monotonic() - began
+    recorder.state.costs.store_seconds += stored_in
+    training, holdout = material.training, material.holdout
+    judges = Judges(recipe, material.tokenizer)
+    known = begun["steps"] if begun else None
+    if any(task.augment.by_lap for task in recipe.tasks.values()):
+        progress.say("planning: the texts of every pass are made once, to count its steps")
+    plan = make_plan(options, training, model, build_losses(recipe), holdout, known, spent=stored_in)
+    for term in memories:
+        if term.waits >= len(plan):
+            message = f"terms.{term.name} begins after {term.waits} steps, but there are {len(plan)}: let it begin earlier"
+            warnings.warn(message, LaminaWarning, stacklevel=3)
+    info |= {"steps": len(plan)}
+    write_json(run.info, info)
+    points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)
+    after: dict[int, list[Callable[[], None]]] = {}
+    for step, name in checkpoint_names(options, training, len(plan)).items():
+        kept = Run(run.path / "checkpoints" / name)
+        after[step] = [partial(write_run, kept, recipe, material, model, info)]
+    if options.curves:
+        curves = Curves(recipe, material, judges)
+        for step, epoch in epoch_ends(plan).items():
+            after.setdefault(step, []).append(partial(curves.record, model, recorder, epoch))
+    with recorder:
+        state = fit(
+            model,
+            losses,
+            [(epoch, partial(make_step, training, turn, options.memory_tokens)) for epoch, turn in plan],
+            evaluate=partial(judges.evaluate, parts=holdout),
+            evaluate_at=points if any(part.examples for part in holdout.values()) else set(),
+            optimizer=optimizer,
+            options=options,
+            precision=choose_precision(options.precision, device),
+            state=recorder.state,
+            record=recorder.record,
+            save=recorder.save,
+            after=after,
+            watch=watch,
+            progress=progress,
+        )
+    return model, state, material
+
+
+def _with_stores(recipe: Recipe, model: Model, material: Material, progress: Progress) -> Material:
+    """The material with the stored states of frozen layers, where they are stored."""
+    named = [(name, part) for parts in (material.training, material.holdout) for name, part in parts.items()]
+    stored = store_parts(recipe, model, named, progress)
+    tasks = list(recipe.tasks)
+    return material.with_stores(
+        dict(zip(tasks, stored[: len(tasks)], strict=True)), dict(zip(tasks, stored[len(tasks) :], strict=True))
+    )
+
+
+def _finish(run: Run, recipe: Recipe, material: Material, model: Model, state: State, progress: Progress) -> None:
+    """Writes the model, what was found out about it and its scores; run.json says last that the run has finished."""
+    judges = Judges(recipe, material.tokenizer)
+    settled = judges.settle(model, material.holdout)
+    costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
+    began = time.monotonic()
+    judges.score(run, model, material.dev, settled, progress)
+    if any(part.examples for part in material.dev.values()):
+        costs["dev_seconds"] = time.monotonic() - began
+    if recipe.train.curves:
+        draw_curves(run, progress)
+    outcome = {
+        **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
+        "score": state.best_score if math.isfinite(state.best_score) else None,
+        "chosen_step": state.best_step if state.best else state.step,
+        "stopped_early": state.stopped,
+        "costs": costs,
+    }
+    write_run(run, recipe, material, model, read_json(run.info) | outcome)
+    run.checkpoint.unlink(missing_ok=True)
+
+
+def write_run(run: Run, recipe: Recipe, material: Material, model: Model, info: dict[str, Any]) -> None:
+    """The files that make a folder a finished run. Of an encoder that can be had again only what was trained is written."""
+    make_folder(run.path)
+    weights = trained_weights(model) if material.source.weights else dict(model.state_dict())
+    with replacing(run.model) as temporary:
+        save_file({name: value.detach().contiguous() for name, value in weights.items()}, temporary)
+    write_json(run.recipe, recipe.model_dump(mode="json"))
+    write_json(run.encoder, material.source.config.to_json())
+    shutil.copyfile(material.source.tokenizer, run.tokenizer)
+    if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
+        below = os.path.relpath(folder.resolve(), run.path.resolve())  # a folder of runs can be moved as one
+        info = info | {"encoder": info["encoder"] | {"folder": below}}
+    write_json(run.info, {"threshold": 0.0} | info | {"finished": True})
+
+
+def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
+    """Nothing is overwritten, and a run goes on only with the recipe that it began with."""
+    if not run.recipe.exists():
+        if foreign(run.path):
+            raise LaminaError(f"{run.path}: is there already and not a run of Lamina's: use another --out")
+        return
+    if not resume:
+        raise LaminaError(f"{run.path}: there is a run here already: use --resume to go on with it, or another --out")
+    written = recipe.model_dump(mode="json")
+    old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
+    if old != written:
+        different = changed(old, written)
+        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
+
+
+def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
+    for what, then, now in (
+        ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
+        ("the texts of data.train", old.get("windows"), new["windows"]),
+        ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
+    ):
+        if then != now:
+            raise LaminaError(f"{run.path}: {what} changed since this run began: use another --out")
+    for key in ("threads", "device", "versions"):
+        if old.get(key) != new[key]:
+            message = f"{run.path}: {key} {old.get(key)} then, {new[key]} now: the weights may differ in their last bits"
+            warnings.warn(message, LaminaWarning, stacklevel=3)
+
+
+def _describe(recipe: Recipe, material: Material, device: torch.device) -> dict[str, Any]:
+    edas = [task.augment.eda for task in recipe.tasks.values()]
+    return {
+        "format": FORMAT,
+        "versions": versions(),
+        "seed": recipe.train.seed,
+        "encoder": {"name": material.source.name, "sha256": encoders.digest(material.source)},
+        "synonyms": [sha256_of(expanded(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
+        "windows": [part.windows.fingerprint for parts in (material.training, material.holdout) for part in parts.values()],
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+    }
