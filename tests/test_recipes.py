@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lamina.config.build import build_on_meta
 from lamina.config.bundled import recipe_names, recipe_path
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import TaskOptions
 from lamina.data.squad import to_squad
 from lamina.encoder.presets import PRESETS
+from lamina.tasks.checks import build_on_meta
 from lamina.training.trainer import train
 from tests import tiny
 
