@@ -22,6 +22,7 @@ from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.runs.scored_run import ScoredRun
 from lamina.scoring.predictions import korquad, whole_questions
+from lamina.tasks.checks import build_on_meta
 from lamina.tasks.kind import FileCache
 from lamina.tasks.spans import SPANS
 from tests import tiny
@@ -198,4 +199,4 @@ def test_the_papers_rule_is_an_option(folder: Path) -> None:
 )
 def test_mistakes_in_recipes(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(LaminaError, match=message):
-        parse_recipe(settings)
+        build_on_meta(parse_recipe(settings))

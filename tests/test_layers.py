@@ -132,7 +132,7 @@ def test_logits_and_weights_are_those_of_the_model() -> None:
 def test_how_many_questions_are_in_memory_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
     whole = look_at_layers(reader.trained, examples)
-    monkeypatch.setattr("lamina.layers.AT_ONCE", 3)
+    monkeypatch.setattr("lamina.experiments.layer_weights.AT_ONCE", 3)
     for one, other in zip(look_at_layers(reader.trained, examples).rows, whole.rows, strict=True):
         assert (one.type, one.questions) == (other.type, other.questions)
         assert one.weights == pytest.approx(other.weights, abs=1e-6)

@@ -86,7 +86,7 @@ def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
     assert scores["overall"]["mean"] == pytest.approx(
         (scores["sentiment"]["accuracy"] + scores["paraphrase"]["accuracy"] + scores["similarity"]["pearson"]) / 3
     )
-    assert sum(scores["sentiment"]["said"].values()) == pytest.approx(1)
+    assert sum(scores["sentiment"]["predicted"].values()) == pytest.approx(1)
     assert set(scores["similarity"]["pearson_of_maps"]) == {"bins", "cut"}
     for task in TASKS:
         predictions = json.loads(run.task(task).predictions.read_text())
@@ -100,7 +100,7 @@ def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
     written = json.loads(run.recipe.read_text())["tasks"]
     assert written["sentiment"]["data"]["classes"] == ["0", "1", "2", "3", "4"], "found in the data and kept"
     assert written["similarity"]["data"]["scores"] == [0, 5]
-    assert json.loads(run.info.read_text())["tasks"]["paraphrase"].keys() == {"threshold"}
+    assert json.loads(run.info.read_text())["tasks"]["paraphrase"].keys() == {"type", "threshold"}
 
 
 def test_curves_are_logged_and_drawn(run: Run) -> None:
@@ -414,7 +414,7 @@ def test_sentences_without_labels_are_judged(run: Run, data: Path, tmp_path: Pat
     (tmp_path / "bare.tsv").write_text("\n".join(row.rpartition("\t")[0] for row in rows))
     out = tmp_path / "said.json"
     shown = command("predict", run.path, "--data", tmp_path / "bare.tsv", "--task", "similarity", "--out", out)
-    assert shown.out == f"30 sentences judged, written to {out}\n"
+    assert shown.out == f"30 sentences, written to {out}\n"
     assert json.loads(out.read_text()) == pytest.approx(json.loads(run.task("similarity").predictions.read_text()), abs=1e-4)
     files = ("--data", tmp_path / "bare.tsv", "--out", out, "--nbest", tmp_path / "nbest.json")
     shown = command("predict", run.path, "--task", "similarity", *files)

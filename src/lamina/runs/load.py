@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -39,7 +38,7 @@ class Trained:
     recipe: Recipe
     model: Model
     tokenizer: Tokenizer
-    decisions: Mapping[str, Decision] = MappingProxyType({})  # by task; the default of its kind where there is none
+    decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; the default of its kind where there is none
 
     def decision(self, task: str) -> Decision:
         """How the outputs of a task become answers."""
