@@ -7,7 +7,7 @@ The folder's rows.toml names the rows: `base` settings, then those of each row, 
 result is FOLDER/rows.json, and a table on standard output. What rows.json says of rows whose folders are gone is kept; with
 `--missing`, these are not trained again either.
 
-With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/002/ours.toml". With
+With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/minbert/ours.toml". With
 `seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
 has whole rows of fewer seeds.
 

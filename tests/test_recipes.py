@@ -39,7 +39,7 @@ def rows(name: str) -> list[tuple[str, list[str]]]:
 
 def test_the_rows_of_paper_004_are_all_there() -> None:
     baselines, weights, augmented, distilled = 4, 2, 2, 3
-    counted = [len(rows(f"004/{name}")) for name in ("koelectra", "mbert", "weights", "eda", "distil")]
+    counted = [len(rows(f"korean-qa/{name}")) for name in ("koelectra", "mbert", "weights", "eda", "distil")]
     assert counted == [baselines - 1, 0, weights, augmented, distilled]
 
 
