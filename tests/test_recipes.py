@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from lamina.config.build import build_on_meta
-from lamina.config.bundled import recipe_names, recipe_path
+from lamina.config.bundled import pretraining_folder, recipe_names, recipe_path, recipes_folder, space_path, spaces_folder
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import TaskOptions
 from lamina.data.squad import to_squad
 from lamina.encoder.presets import PRESETS
+from lamina.errors import LaminaError
 from lamina.training.trainer import train
 from tests import tiny
 
@@ -29,6 +30,15 @@ def test_a_recipe_states_its_command_time_and_score(name: str) -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_recipe_builds(name: str) -> None:
     assert build_on_meta(read_recipe(recipe_path(name))).encoder.config.layers > 0
+
+
+def test_recipes_of_other_commands_have_lists_of_their_own() -> None:
+    spaces, pretraining = recipe_names(spaces_folder()), recipe_names(pretraining_folder())
+    assert {"rates", "korean-qa"} <= set(spaces) and {"minbert", "korean"} <= set(pretraining)
+    assert len(list(recipes_folder().rglob("*.toml"))) == len(recipe_names()) + len(spaces) + len(pretraining)
+    assert space_path("minbert").parent == spaces_folder()
+    with pytest.raises(LaminaError, match="no such recipe file or name"):
+        recipe_path("spaces/rates")
 
 
 def rows(name: str) -> list[tuple[str, list[str]]]:
