@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import lamina as library
+from lamina.answers.across_contexts import Quote
 from lamina.cli.conversation import HELP, Conversation, converse, reply_text
 from lamina.reader.documents import Document
-from lamina.reader.replies import Quote, Reply, reply_json
+from lamina.reader.replies import Reply, reply_json
 from tests.command import lamina
 from tests.golden import TRAINED, cases
 

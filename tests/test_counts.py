@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.config.build import build_on_meta
 from lamina.config.bundled import recipe_path
 from lamina.config.parse import parse_recipe, read_recipe
+from lamina.tasks.checks import build_on_meta
 from lamina.training.cost_estimate import count_parameters, efficiency, inspect
 
 BERT_LARGE = 335_143_938  # with its pooler and the span head, as paper 001 counts it

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lamina.config.build import build_on_meta
 from lamina.config.bundled import pretraining_folder, recipe_names, recipe_path, recipes_folder, space_path, spaces_folder
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import TaskOptions
 from lamina.data.squad import to_squad
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
+from lamina.tasks.checks import build_on_meta
 from lamina.training.trainer import train
 from tests import tiny
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.answers.across_contexts import Gathering, comparable, together
+from lamina.answers.across_contexts import BestQuotes, comparable, together
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Across, Candidate, Prediction
 from lamina.answers.formats import nbest_json
@@ -74,7 +74,7 @@ def test_gathering_one_by_one_gives_what_all_together_give(
     contexts: list[Prediction], across: Across, keep: int, temperature: float, bias: float, threshold: float
 ) -> None:
     calibration = Calibration(temperature, bias)
-    gathering = Gathering(keep, calibration, across)
+    gathering = BestQuotes(keep, calibration, across)
     for number, one in enumerate(contexts):
         gathering.add(number, one)
     whole = together("q", contexts, across)
@@ -96,7 +96,7 @@ def test_gathering_one_by_one_gives_what_all_together_give(
 def test_a_context_without_candidates() -> None:
     empty = Prediction("q#0", 3.0, ())
     assert together("q", [empty]).answer(1e6) is None
-    gathering = Gathering(2, Calibration())
+    gathering = BestQuotes(2, Calibration())
     gathering.add(0, empty)
     assert gathering.answer(1e12) is None and gathering.no_answer == 1.0
     gathering.add(1, Prediction("q#1", 1.0, (Candidate("x", 0, 1, 1.0),)))
