@@ -15,6 +15,8 @@ from lamina.data.squad import to_squad
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.tasks.checks import build_on_meta
+from lamina.tasks.registry import kind_of
+from lamina.tasks.sentences import SENTENCES
 from lamina.training.trainer import train
 from tests import tiny
 
@@ -62,7 +64,7 @@ def test_another_row_is_another_recipe_and_builds(name: str, settings: list[str]
 
 def few(folder: Path, task: str, options: TaskOptions) -> Path:
     """A file of some questions, or of sentences with all labels that the task may have."""
-    if not options.of_sentences:
+    if kind_of(options) is not SENTENCES:
         data = folder / "few.json"
         data.write_text(json.dumps(to_squad(tiny.corpus(4))))
         return data

@@ -151,7 +151,7 @@ class SentenceReader(TrainedReader):
         raise LaminaError(f"this model has several tasks for {what}: name one of {', '.join(best)}")
 
     def _threshold(self, name: str) -> float:
-        decision = self.trained.decisions[name]
+        decision = self.trained.decision(name)
         assert isinstance(decision, SentenceDecision)
         return decision.threshold
 

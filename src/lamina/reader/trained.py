@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from lamina.config.recipe import TaskOptions
+from lamina.config.recipe import Recipe, TaskOptions
+from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
+from lamina.model import Model
 from lamina.model.inference import TorchInference
 from lamina.runs.load import Trained
 from lamina.state_cache.dataset import Dataset
@@ -20,7 +22,18 @@ class TrainedReader:
 
     def __init__(self, trained: Trained) -> None:
         self.trained = trained
-        self.recipe, self.model, self.tokenizer = trained.recipe, trained.model, trained.tokenizer
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.trained.recipe
+
+    @property
+    def model(self) -> Model:
+        return self.trained.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.trained.tokenizer
 
     def task(self, name: str | None = None) -> tuple[str, TaskOptions]:
         """The task of that name; without a name the only task, or the one that answers questions."""
@@ -61,7 +74,7 @@ class TrainedReader:
         dataset = self._dataset(examples, options)
         kind = kind_of(options)
         outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
-        return kind.score(outputs, dataset, self.trained.settings(name), self.trained.decisions[name])
+        return kind.score(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
 
     def predictions(
         self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None
@@ -71,13 +84,13 @@ class TrainedReader:
         kind = kind_of(options)
         dataset = self._dataset(kind.unlabelled(examples), options)
         outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
-        return kind.predict(outputs, dataset, self.trained.settings(name), self.trained.decisions[name])
+        return kind.predict(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
 
     def summary(self, examples: Sequence[Any], predictions: dict[str, Json], *, task: str | None = None) -> dict[str, object]:
         """What was predicted, in numbers."""
         name, options = self.task(task)
         kind = kind_of(options)
-        return kind.counts(examples) | kind.summary(predictions, self.trained.decisions[name])
+        return kind.counts(examples) | kind.summary(predictions, self.trained.decision(name))
 
     def _dataset(self, examples: Sequence[Any], options: TaskOptions) -> Dataset[Any]:
         return Dataset(examples, kind_of(options).windows(examples, self.tokenizer, options, self.recipe.window))

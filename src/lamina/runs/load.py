@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -38,7 +39,11 @@ class Trained:
     recipe: Recipe
     model: Model
     tokenizer: Tokenizer
-    decisions: Mapping[str, Decision]  # by task
+    decisions: Mapping[str, Decision] = MappingProxyType({})  # by task; the default of its kind where there is none
+
+    def decision(self, task: str) -> Decision:
+        """How the outputs of a task become answers."""
+        return self.decisions.get(task) or kind_of(self.recipe.tasks[task]).decision()
 
     def find_spans(self) -> str | None:
         """The name of the task that answers questions with spans, if there is one."""
@@ -54,7 +59,7 @@ class Trained:
 
     @property
     def span_decision(self) -> SpanDecision:
-        decision = self.decisions[self.span_task]
+        decision = self.decision(self.span_task)
         assert isinstance(decision, SpanDecision)
         return decision
 
@@ -141,4 +146,4 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
         raise LaminaError(
             f"{name}: its qa_outputs are no head for one start and one end a token ({encoders.line(error)})"
         ) from None
-    return Trained(recipe, model.eval(), load_tokenizer(source), {"main": SpanDecision()})
+    return Trained(recipe, model.eval(), load_tokenizer(source))

@@ -86,17 +86,16 @@ class Spans(Questions):
     def predict(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision
     ) -> dict[str, Json]:
-        """Files in the format of the official SQuAD script; `questions` where a question has several contexts."""
+        """Files in the format of the official SQuAD script; `questions` has one answer a question, over all of its contexts."""
         predictions = _decode(outputs, data, settings)
-        found: dict[str, Json] = {
+        grouped, _ = by_question(predictions, data.examples, settings.answer.across)
+        limit = decision.over_contexts if several_contexts(data.examples) else decision.threshold
+        return {
             "predictions": predictions_json(predictions, decision.threshold),
             "null_odds": null_odds_json(predictions),
             "nbest": nbest_json(predictions),
+            "questions": predictions_json(grouped, limit),
         }
-        if several_contexts(data.examples):
-            grouped, _ = by_question(predictions, data.examples, settings.answer.across)
-            found["questions"] = predictions_json(grouped, decision.over_contexts)
-        return found
 
     def summary(self, predictions: Mapping[str, Json], decision: SpanDecision) -> dict[str, object]:
         return {"answered": sum(map(bool, predictions["predictions"].values())), "threshold": decision.threshold}
