@@ -14,7 +14,7 @@ commands = typer.Typer()
 
 @commands.command()
 def pretrain(
-    recipe: Annotated[str, typer.Argument(help="A pretraining recipe: a TOML file, or sentences, 002, 002-paper or korean.")],
+    recipe: Annotated[str, typer.Argument(help="A TOML file, or a name: sentences, minbert, minbert-paper or korean.")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write; a recipe starts from it with encoder.model.")],
     settings: Setting = [],  # noqa: B006 - typer reads the default
     vocab_size: Annotated[
