@@ -128,10 +128,10 @@ def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: P
     renamed = [replace(example, id=f"{example.id}#0", group=example.id) for example in tiny.corpus(5)]
     (tmp_path / "same.json").write_text(json.dumps(to_squad(renamed)))
     for name in (folder / "dev.json", tmp_path / "same.json"):
-        with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; tuned on them, scores would flatter"):
+        with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; fitted on them, scores would be too good"):
             average(runs(folder), tmp_path / "other", data=str(name))
     (tmp_path / "learned.json").write_text(json.dumps(to_squad(tiny.corpus(12)[25:])))
-    with pytest.raises(LaminaError, match=r"\d+ of its 35 are trained on; tuned on them, scores would flatter"):
+    with pytest.raises(LaminaError, match=r"\d+ of its 35 are trained on; fitted on them, scores would be too good"):
         average(runs(folder), tmp_path / "other", data=str(tmp_path / "learned.json"))
     assert not (tmp_path / "other").exists()
 

@@ -71,6 +71,7 @@ def predict(
     """Predict a whole data set: answers, answerability, or classes and scores of sentences. Gold answers and labels in it are
     not looked at."""
     from lamina.data.sources import check_writes
+    from lamina.tasks.registry import kind_of
     from lamina.utils.files import write_json
     from lamina.utils.progress import shown
 
@@ -82,12 +83,12 @@ def predict(
     check_writes(data, list(files.values()))
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     name, options = reader.task(task)
+    if odd := [kind for kind in files if kind not in kind_of(options).predicts]:
+        option = f"--{odd[0].replace('_', '-')}"
+        raise LaminaError(f"{option}: task {name!r} (head.type {options.head.type!r}) has no such predictions: leave it out")
     examples = reader.read(data, task=name, labelled=False, duplicate_ids=duplicate_ids)
     with shown() as progress:
         found = reader.predictions(examples, task=name, progress=progress)
-    if missing := sorted(files.keys() - found.keys()):
-        option = f"--{missing[0].replace('_', '-')}"
-        raise LaminaError(f"{option}: task {name!r} (head.type {options.head.type!r}) has no such predictions: leave it out")
     for kind, path in files.items():
         write_json(path, found[kind])
     summary = reader.summary(examples, found, task=name)

@@ -87,6 +87,7 @@ class Kind(Protocol[E, O, S, D]):
     """A kind of task. Objects are stateless, at module level, and can be pickled."""
 
     decision: type[D]
+    predicts: tuple[str, ...]  # the names that `predict` returns
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
         """Raises LaminaError where the options of a new training do not fit this kind."""

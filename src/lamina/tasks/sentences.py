@@ -46,6 +46,7 @@ class Sentences:
     """Outputs are the fields of the head's outputs, each with a row an item."""
 
     decision = SentenceDecision
+    predicts = ("predictions",)
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
         if task.augment != AugmentOptions():
