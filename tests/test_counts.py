@@ -125,6 +125,7 @@ def test_what_terms_take(term: str, forwards: int, passes: int, copies: int) -> 
     """A pass forward and back is three times the work of one forward, and keeps its own states to go back."""
     settings = ["data.train=fables/dev", "data.holdout=0.1"]
     plain, found = (inspect(parse_recipe({}, [*settings, *more])) for more in ([], [f"terms.{term}"]))
+    assert found["training"] and plain["training"]
     assert found["training"]["flops"] == pytest.approx(plain["training"]["flops"] * (1 + passes + forwards / 3))
     remembered = copies * plain["parameters"]["trainable"] * 4e-6
     more = found["memory_mb"] - plain["memory_mb"]

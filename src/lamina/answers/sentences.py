@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,8 @@ def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0) -> Doubles
         return np.stack([1 - alike, alike], 1)
     logits = outputs["logits"].astype(np.float64)
     powers = np.exp(logits - logits.max(1, keepdims=True))
-    return cast(Doubles, powers / powers.sum(1, keepdims=True))
+    chances: Doubles = powers / powers.sum(1, keepdims=True)
+    return chances
 
 
 def predicted_classes(outputs: ItemOutputs, threshold: float = 0.0) -> Longs:

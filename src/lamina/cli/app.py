@@ -124,5 +124,5 @@ def print_scores(scores: Mapping[str, Any]) -> None:
 
 def memory_text(costs: Mapping[str, Any]) -> str:
     """The peak of memory, where the system tells it."""
-    peak = costs["peak_memory_mb"]
+    peak = costs.get("peak_memory_mb")
     return "" if peak is None else f", {peak / 1000:.1f} GB of memory at most"

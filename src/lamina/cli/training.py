@@ -74,7 +74,8 @@ def inspect(
     read = open_recipe(recipe, settings)
     report = inspection.inspect(read, f1)
     if plot_schedule:
-        epochs = (report["training"] or {}).get("epochs") or read.train.epochs
+        planned = report["training"]
+        epochs = (planned and planned["epochs"]) or read.train.epochs
         report["schedule"] = inspection.schedule_points(read.train, epochs)
     if as_json:
         print_json(report)

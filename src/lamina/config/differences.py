@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 
-def changed(old: dict[str, Any], new: dict[str, Any]) -> str:
+def changed(old: Mapping[str, object], new: Mapping[str, object]) -> str:
     """The first field of a recipe that is another now."""
     place, then, now = first_difference(old, new)
     return f"{place}: {then!r} then, {now!r} now"
 
 
-def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any]:
+def first_difference(one: object, other: object, place: str = "") -> tuple[str, object, object]:
     """The first field in which two different recipes differ, and what it is in each."""
-    if isinstance(one, dict) and isinstance(other, dict):
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
         key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
         return first_difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)
     return place, one, other

@@ -115,7 +115,8 @@ class Embeddings(nn.Module):
         x = x + self.position.weight[self.offset : self.offset + length]  # a slice: every row has the same positions
         if self.segment is not None:
             x = x + self.segment(type_ids)
-        return cast(Tensor, self.projection(self.dropout(self.norm(x))))  # [R, T, H]
+        projected: Tensor = self.projection(self.dropout(self.norm(x)))  # [R, T, H]
+        return projected
 
 
 def table(rows: int, width: int) -> nn.Embedding:
@@ -151,7 +152,8 @@ class SelfAttention(nn.Module):
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)  # [R, A, T, H/A]
         mixed = mixed.transpose(1, 2).flatten(2)  # [R, T, H]
         output = self.output(mixed)
-        return cast(Tensor, output + updates["output"](mixed) if "output" in updates else output)
+        mixed_output: Tensor = output + updates["output"](mixed) if "output" in updates else output
+        return mixed_output
 
     def split(self, x: Tensor) -> Tensor:
         """[R, T, H] -> [R, A, T, H/A]; a view."""
@@ -197,7 +199,8 @@ class Block(nn.Module):
         attended = slots.attention(self.dropout(self.attention(x, mask, slots.updates)))
         x = self.attention_norm(x + attended)  # [R, T, H]
         inner = self.activation(self.up(x))  # [R, T, I]
-        return cast(Tensor, self.output_norm(x + slots.feed_forward(self.dropout(self.down(inner)))))  # [R, T, H]
+        output: Tensor = self.output_norm(x + slots.feed_forward(self.dropout(self.down(inner))))  # [R, T, H]
+        return output
 
 
 def activation(name: Activation) -> nn.Module:
@@ -241,7 +244,8 @@ class Encoder(nn.Module):
 
     def embed(self, ids: Tensor, type_ids: Tensor) -> Tensor:
         """The states of layer 0: [R, T] -> [R, T, H]."""
-        return cast(Tensor, self.embeddings(ids, type_ids))
+        embedded: Tensor = self.embeddings(ids, type_ids)
+        return embedded
 
     def forward(
         self, x: Tensor, mask: Tensor, *, start: int = 0, keep: Collection[int] | None = None, pool: bool = False

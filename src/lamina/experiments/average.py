@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from lamina.training.datasets import AnyDataset, dataset_of
 from lamina.training.task_group import Decisions, TaskGroup, decisions_json
 from lamina.utils.files import make_folder, read_bytes, read_json, replacing, write_json
 from lamina.utils.progress import Progress, Silent
-from lamina.utils.run_folder import FORMAT, Run, versions
+from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
 _BATCHES = "num_batches_tracked"  # seeds hold out different articles, so that they differ in their steps
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
@@ -79,7 +79,7 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
 
 
 def _datasets(
-    recipe: Recipe, tokenizer: Tokenizer, infos: Sequence[Mapping[str, Any]], data: str | None, seeds: Collection[int]
+    recipe: Recipe, tokenizer: Tokenizer, infos: Sequence[RunInfo], data: str | None, seeds: Collection[int]
 ) -> tuple[dict[str, AnyDataset], dict[str, AnyDataset]]:
     """Of each task, what to fit the decision on and what to score."""
     fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # behind those of the training splits
@@ -104,9 +104,9 @@ def _dev(task: TaskOptions, files: FileCache) -> Sequence[Any]:
     return kind_of(task).dev(task, files)
 
 
-def _seeds(info: Mapping[str, Any]) -> list[int]:
+def _seeds(info: RunInfo) -> list[int]:
     """The seeds of the trainings behind a run: an average has several."""
-    average = info.get("average", {})
+    average: AverageInfo = info.get("average", {})
     return [info["seed"], *average.get("seeds", ()), *(member["seed"] for member in average.get("members", ()))]
 
 
@@ -173,13 +173,13 @@ def _same_recipe(members: Sequence[Run]) -> Recipe:
     return recipes[0]
 
 
-def _comparable(recipe: Recipe) -> dict[str, Any]:
+def _comparable(recipe: Recipe) -> dict[str, object]:
     values = recipe.model_dump(mode="json")
     return values | {"train": {name: value for name, value in values["train"].items() if name not in _OF_THE_MACHINE}}
 
 
-def _encoder_of(run: Run) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = read_json(run.info).get("encoder", {})
+def _encoder_of(run: Run) -> EncoderInfo:
+    found: EncoderInfo = run.read_info().get("encoder", {})
     return found
 
 
@@ -213,9 +213,7 @@ def _to_fit_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Colle
     return examples
 
 
-def _write(
-    run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisions: Decisions, about: Mapping[str, object]
-) -> None:
+def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisions: Decisions, about: AverageInfo) -> None:
     """The files of a finished run; run.json, which says so, comes last."""
     first = members[0]
     with replacing(run.model) as draft:
@@ -225,15 +223,15 @@ def _write(
     infos = [member.read_info() for member in members]
     costs = [info.get("costs", {}) for info in infos]
     told = [
-        {"path": str(member.path), **{key: info.get(key) for key in ("seed", "tasks", "score")}}
+        {"path": str(member.path), "seed": info.get("seed"), "tasks": info.get("tasks"), "score": info.get("score")}
         for member, info in zip(members, infos, strict=True)
     ]
-    info = {
+    info: RunInfo = {
         "format": FORMAT,
         "versions": versions(),
-        "seed": infos[0].get("seed"),
+        "seed": infos[0]["seed"],
         "encoder": _encoder_from(run, first),
-        "parameters": infos[0].get("parameters"),
+        "parameters": infos[0].get("parameters", {}),
         "windows": infos[0].get("windows", []),
         "average": {"members": told, **about},
         "tasks": decisions_json(decisions),
@@ -244,9 +242,9 @@ def _write(
     write_json(run.info, info)
 
 
-def _encoder_from(run: Run, first: Run) -> dict[str, Any]:
+def _encoder_from(run: Run, first: Run) -> EncoderInfo:
     """What the first member says of the encoder below it, whose folder, if it has one, lies elsewhere from here."""
-    encoder = dict(_encoder_of(first))
+    encoder = _encoder_of(first)
     if encoder.get("folder"):
         below = (first.path / encoder["folder"]).resolve()
         encoder["folder"] = os.path.relpath(below, run.path.resolve())

@@ -75,7 +75,8 @@ class Strip:
         """[T, 2, n] from 0 to 1, the greatest weight of the window: among many layers none comes near 1. Raw weights may
         be negative; those count by their size too."""
         size = np.abs(self.weights)
-        return cast(Floats, size / max(1e-9, float(size.max())))
+        shares: Floats = (size / max(1e-9, float(size.max()))).astype(np.float32)
+        return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def entropy(weights: npt.NDArray[np.floating]) -> Doubles:
     """
     size = np.abs(weights.astype(np.float64))
     share = size / np.maximum(size.sum(-1, keepdims=True), 1e-30)
-    return cast(Doubles, 0 - (share * np.log2(np.maximum(share, 1e-30))).sum(-1))
+    bits: Doubles = 0 - (share * np.log2(np.maximum(share, 1e-30))).sum(-1)
+    return bits
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -61,7 +61,8 @@ class TokenSum(torch.autograd.Function):
 
 
 def token_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
-    return cast(Tensor, TokenSum.apply(weights, *states))  # type: ignore[no-untyped-call]
+    summed: Tensor = TokenSum.apply(weights, *states)  # type: ignore[no-untyped-call]
+    return summed
 
 
 def token_products(grad: Tensor, states: Sequence[Tensor]) -> Tensor:
@@ -196,7 +197,8 @@ class LayerEncoder(LayerAttention):
         last = stack.layer(stack.depth).to(given.dtype).unsqueeze(1)  # [R, 1, T, H]
         x = self.attention_norm(last + self.dropout(attended))
         inner = F.gelu(self.up(x))  # [R, Q, T, 4H]
-        return cast(Tensor, self.output_norm(x + self.dropout(self.down(inner))))
+        normed: Tensor = self.output_norm(x + self.dropout(self.down(inner)))
+        return normed
 
     def _attend(self, queries: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Each head of attention mixes its own part of the values: [R, Q, T, H]."""

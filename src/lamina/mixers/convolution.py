@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Literal, NamedTuple, cast
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -181,7 +181,8 @@ class Residual(nn.Module):
         self.side = side
 
     def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.main(x) + self.side(x))
+        joined: Tensor = self.main(x) + self.side(x)
+        return joined
 
 
 def block(inner: int, widths: tuple[int, ...], pool: Callable[[], nn.Module]) -> Residual:

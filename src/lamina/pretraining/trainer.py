@@ -38,7 +38,7 @@ from lamina.training.recording import Recorder
 from lamina.training.schedules import share_of_peak
 from lamina.utils.files import read_json, remove_drafts, write_atomically, write_json
 from lamina.utils.locks import alone
-from lamina.utils.memory import peak_memory_mb
+from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import versions
 
@@ -63,7 +63,7 @@ def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progres
         material = prepare(recipe, corpus, folder, progress)
         state = _run(folder, recipe, material, device, progress)
         write_checkpoint(folder, material.model, material.tokenizer)
-        costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
+        costs = vars(state.costs) | peak_memory()
         if complaint := draw_curve(folder.metrics, folder.curve):
             progress.say(complaint)
         write_json(folder.info, read_json(folder.info) | {"scores": last_scores(folder), "costs": costs, "finished": True})

@@ -80,10 +80,10 @@ class SentenceReader(TrainedReader):
         single = isinstance(first, str) and isinstance(second, str)
         if not single and (isinstance(first, str) or isinstance(second, str)):
             raise LaminaError("similarity compares two texts, or two lists of them: one of these is a text, the other a list")
-        a, b = ([first], [second]) if single else (list(first), list(second))
+        a, b = ([str(first)], [str(second)]) if single else (list(first), list(second))
         if len(a) != len(b):
             raise LaminaError(f"similarity compares two lists text by text: one has {len(a)}, the other {len(b)}")
-        pairs = cast(list[Text], list(zip(a, b, strict=True)))
+        pairs: list[Text] = [*zip(a, b, strict=True)]
         outputs = item_outputs(self.model, self._windows(pairs, options), task=name) if pairs else {}
         labels = options.data.labels
         if not pairs:
@@ -99,12 +99,13 @@ class SentenceReader(TrainedReader):
     def embed(self, texts: str | Iterable[str], *, task: str | None = None) -> Floats:
         """[n, D] a vector of length 1 for each text; their products are cosines. Of one text, [D]."""
         name, options = self._task(task, "sentences", lambda _: True, prefer=_in_two_windows)
-        given = [texts] if isinstance(texts, str) else list(texts)
+        given: list[Text] = [texts] if isinstance(texts, str) else [*texts]
         if not given:
             raise LaminaError("there is no text to embed")
-        vectors = text_vectors(self.model, self._windows(cast(list[Text], given), options, sides=1), task=name)
+        vectors = text_vectors(self.model, self._windows(given, options, sides=1), task=name)
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return cast(Floats, vectors[0] if isinstance(texts, str) else vectors)
+        found: Floats = vectors[0] if isinstance(texts, str) else vectors
+        return found
 
     def _windows(self, texts: Sequence[Text], task: TaskOptions, sides: int | None = None) -> Windows:
         sentences = []

@@ -31,7 +31,7 @@ class Answerability(Questions):
     """Outputs are the logits of every window, [W, 2]."""
 
     decision = AnswerabilityDecision
-    predicts = ("predictions",)
+    predicts: tuple[str, ...] = ("predictions",)
 
     def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> AnswerabilitySettings:
         if task.head.type != "answerability":

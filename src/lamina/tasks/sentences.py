@@ -46,7 +46,7 @@ class Sentences:
     """Outputs are the fields of the head's outputs, each with a row an item."""
 
     decision = SentenceDecision
-    predicts = ("predictions",)
+    predicts: tuple[str, ...] = ("predictions",)
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
         if task.augment != AugmentOptions():

@@ -38,7 +38,7 @@ class SpanSettings:
 
 class Spans(Questions):
     decision = SpanDecision
-    predicts = ("predictions", "null_odds", "nbest", "questions")
+    predicts: tuple[str, ...] = ("predictions", "null_odds", "nbest", "questions")
 
     def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> SpanSettings:
         return SpanSettings(recipe.answer, tokenizer, recipe.train.scorer)

@@ -6,7 +6,7 @@ import math
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import torch
 
@@ -30,7 +30,40 @@ from lamina.utils.files import read_json
 USUAL_SHARE_OF_PEAK = 0.85  # what benchmarks/train_throughput.py asks of the loop
 
 
-def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
+class Parameters(TypedDict):
+    total: int
+    trainable: int
+    by_part: dict[str, int]
+    trainable_by_part: dict[str, int]
+
+
+class StoreCost(TypedDict):
+    layers: list[int]
+    dtype: str
+    gb: float
+    fits: bool  # into cache.max_gb
+
+
+class TrainingCost(TypedDict):
+    questions: int  # or sentences
+    windows: int
+    tokens_per_epoch: int
+    store: StoreCost | None
+    epochs: float | None  # None: nothing is computed, so a time budget allows any number
+    flops: float
+    estimated_minutes: float
+
+
+class CostReport(TypedDict):
+    parameters: Parameters
+    efficiency: NotRequired[float]
+    training: TrainingCost | None  # None: the data could not be read
+    note: NotRequired[str]  # why not
+    memory_mb: int
+    schedule: NotRequired[list[dict[str, float]]]
+
+
+def inspect(recipe: Recipe, f1: float | None = None) -> CostReport:
     """Parameters, work, memory and time of a recipe. Needs no weights; the data's part is None when it cannot be read.
 
     With the F1 that the recipe reached, also its efficiency.
@@ -39,19 +72,21 @@ def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
     with suppress(LaminaError):  # what the data would tell may be in the recipe already
         recipe = resolved(recipe, files)
     model = build_on_meta(recipe)
-    report: dict[str, Any] = {"parameters": count_parameters(model)}
+    report: CostReport = {
+        "parameters": count_parameters(model),
+        "training": None,
+        "memory_mb": round(_memory_bytes(model, recipe) / 1e6),
+    }
     if f1 is not None:
         report["efficiency"] = round(efficiency(f1, report["parameters"]["trainable"]), 2)
     try:
         report["training"] = _training(recipe, model, files)
     except LaminaError as error:
-        report["training"] = None
         report["note"] = f"no estimate of the work: {error}"
-    report["memory_mb"] = round(_memory_bytes(model, recipe) / 1e6)
     return report
 
 
-def count_parameters(model: Model) -> dict[str, Any]:
+def count_parameters(model: Model) -> Parameters:
     """Totals, and those of each part by name. Running statistics (of batch norms) are stored numbers too, but do not train."""
     by_part: dict[str, int] = {}
     trainable_by_part: dict[str, int] = {}
@@ -99,51 +134,53 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
     return 2 * weights + 4 * length * config.hidden
 
 
-def _training(recipe: Recipe, model: Model, files: FileCache) -> dict[str, Any]:
+def _training(recipe: Recipe, model: Model, files: FileCache) -> TrainingCost:
     source = encoders.find(recipe.encoder, counting=True)
     tokenizer = Tokenizer(source.tokenizer)
     live = once = below = 0.0
-    size = 0
-    report: dict[str, Any] = {"questions": 0, "windows": 0, "tokens_per_epoch": 0}
+    size = questions = windows = tokens = 0
     reason = not_storable(recipe, model)
     for name, task in recipe.tasks.items():
         kind = kind_of(task)
         splits = kind.splits(task, recipe.train.seed, files, dev=False)
-        windows = epoch_dataset(recipe, name, splits.train, tokenizer, 0).windows
+        train = epoch_dataset(recipe, name, splits.train, tokenizer, 0).windows
         holdout = dataset_of(recipe, task, splits.holdout, tokenizer).windows
-        layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
+        layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in train.lengths))
         trained, blocks, frozen = _passes(model, name)
         extra = task.terms.extra
         live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
         once += frozen * layer
         below += (1 + extra.passes + extra.forwards) * frozen * layer  # where the frozen blocks run every time
         if reason is None:
-            size += sum(stored_bytes(recipe, model, part, name) for part in (windows, holdout))
-        report["questions"] += next(iter(kind.counts(splits.train).values()))
-        report["windows"] += len(windows)
-        report["tokens_per_epoch"] += len(windows.ids)
-    rate = USUAL_SHARE_OF_PEAK * matmul_peak()
-    if reason is None:
-        fits = size <= recipe.cache.max_gb * 1e9
-        report["store"] = {
-            "layers": sorted({layer for name in recipe.tasks for layer in model.stored_layers(name)}),
-            "dtype": recipe.cache.dtype,
-            "gb": round(size / 1e9, 3),
-            "fits": fits,
-        }
-        if not fits:
-            live, once = live + below, 0.0
-    else:
-        report["store"] = None
+            size += sum(stored_bytes(recipe, model, split, name) for split in (train, holdout))
+        questions += next(iter(kind.counts(splits.train).values()))
+        windows += len(train)
+        tokens += len(train.ids)
+    store = _store_cost(recipe, model, size) if reason is None else None
+    if store is None or not store["fits"]:
         live, once = live + below, 0.0
+    rate = USUAL_SHARE_OF_PEAK * matmul_peak()
     epochs = recipe.train.epochs
     if recipe.train.minutes is not None:
         epochs = max(0.0, 60 * recipe.train.minutes * rate - once) / live if live else math.inf
     flops = once + epochs * live if live else once
-    return report | {
+    return {
+        "questions": questions,
+        "windows": windows,
+        "tokens_per_epoch": tokens,
+        "store": store,
         "epochs": round(epochs, 2) if math.isfinite(epochs) else None,
         "flops": flops,
         "estimated_minutes": round(flops / rate / 60, 1),
+    }
+
+
+def _store_cost(recipe: Recipe, model: Model, size: int) -> StoreCost:
+    return {
+        "layers": sorted({layer for name in recipe.tasks for layer in model.stored_layers(name)}),
+        "dtype": recipe.cache.dtype,
+        "gb": round(size / 1e9, 3),
+        "fits": size <= recipe.cache.max_gb * 1e9,
     }
 
 

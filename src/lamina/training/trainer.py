@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -28,6 +27,7 @@ from lamina.model.weights import trained_weights
 from lamina.objectives import Remembers
 from lamina.tasks.checks import build_on_meta, resolved
 from lamina.tasks.kind import FileCache
+from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
 from lamina.training.cost_estimate import count_parameters
 from lamina.training.datasets import TrainingData, load_data
@@ -40,9 +40,9 @@ from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
 from lamina.utils.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
-from lamina.utils.memory import peak_memory_mb
+from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
-from lamina.utils.run_folder import FORMAT, Run, versions
+from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
 Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out part) -> stop now?
 
@@ -97,8 +97,9 @@ def _fit(
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
     memories = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
-    info = _describe(recipe, data, device) | {"parameters": count_parameters(model)}
-    begun = read_json(run.info) if run.exists else None
+    info = _describe(recipe, data, device)
+    info["parameters"] = count_parameters(model)
+    begun = run.read_info() if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)
     recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
@@ -114,7 +115,7 @@ def _fit(
         if term.waits >= len(plan):
             message = f"terms.{term.name} begins after {term.waits} steps, but there are {len(plan)}: let it begin earlier"
             warnings.warn(message, LaminaWarning, stacklevel=3)
-    info |= {"steps": len(plan)}
+    info["steps"] = len(plan)
     write_json(run.info, info)
     points = evaluation_points(plan, items_of_an_epoch(options, data.train), options.evaluate_every)
     after: dict[int, list[Callable[[], None]]] = {}
@@ -150,25 +151,24 @@ def _finish(
 ) -> None:
     """Writes the model, what was found out about it and its scores; run.json says last that the run has finished."""
     decisions = group.fit(model, data.holdout)
-    costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
+    costs = vars(state.costs) | peak_memory()
     began = time.monotonic()
     group.score(run, model, data.dev, decisions, progress)
     if any(dataset.examples for dataset in data.dev.values()):
         costs["dev_seconds"] = time.monotonic() - began
     if recipe.train.curves:
         draw_curves(run, progress)
-    outcome = {
-        "tasks": decisions_json(decisions),
-        "score": state.best_score if math.isfinite(state.best_score) else None,
-        "chosen_step": state.best_step if state.best else state.step,
-        "stopped_early": state.stopped,
-        "costs": costs,
-    }
-    write_run(run, recipe, data, model, read_json(run.info) | outcome)
+    info = run.read_info()
+    info["tasks"] = decisions_json(decisions)
+    info["score"] = state.best_score if math.isfinite(state.best_score) else None
+    info["chosen_step"] = state.best_step if state.best else state.step
+    info["stopped_early"] = state.stopped
+    info["costs"] = costs
+    write_run(run, recipe, data, model, info)
     run.checkpoint.unlink(missing_ok=True)
 
 
-def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: dict[str, Any]) -> None:
+def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: RunInfo) -> None:
     """The files that make a folder a finished run. Of an encoder that can be had again only what was trained is written."""
     make_folder(run.path)
     weights = trained_weights(model) if data.source.weights else dict(model.state_dict())
@@ -179,8 +179,8 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     shutil.copyfile(data.source.tokenizer, run.tokenizer)
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
         below = os.path.relpath(folder.resolve(), run.path.resolve())  # a folder of runs can be moved as one
-        info = info | {"encoder": info["encoder"] | {"folder": below}}
-    write_json(run.info, info | {"finished": True})
+        info = {**info, "encoder": {**info["encoder"], "folder": below}}
+    write_json(run.info, {**info, "finished": True})
 
 
 def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
@@ -198,7 +198,7 @@ def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
         raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
 
 
-def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None:
+def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
     """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
     for what, then, now in (
         ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
@@ -207,13 +207,18 @@ def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None
     ):
         if then != now:
             raise LaminaError(f"{run.path}: {what} changed since this run began: use another --out")
-    for key in ("threads", "device", "versions"):
-        if old.get(key) != new[key]:
-            message = f"{run.path}: {key} {old.get(key)} then, {new[key]} now: the weights may differ in their last bits"
+    machine: list[tuple[str, object, object]] = [
+        ("threads", old.get("threads"), new["threads"]),
+        ("device", old.get("device"), new["device"]),
+        ("versions", old.get("versions"), new["versions"]),
+    ]
+    for key, before, after in machine:
+        if before != after:
+            message = f"{run.path}: {key} {before} then, {after} now: the weights may differ in their last bits"
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
-def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> dict[str, Any]:
+def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> RunInfo:
     edas = [task.augment.eda for task in recipe.tasks.values()]
     return {
         "format": FORMAT,
@@ -224,4 +229,5 @@ def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> dict[
         "windows": [one.windows.fingerprint for split in (data.train, data.holdout) for one in split.values()],
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "tasks": decisions_json({name: kind_of(task).decision() for name, task in recipe.tasks.items()}),
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from lamina.errors import LaminaError
 from lamina.utils.files import read_json
@@ -14,6 +15,40 @@ from lamina.utils.files import read_json
 FORMAT = 2  # of run.json; format 1 is read too
 _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a decision in format 1
 _KINDS = {"span": "spans", "answerability": "answerability"}  # by objective in format 1; all others are sentences
+
+
+class EncoderInfo(TypedDict, total=False):
+    name: str
+    sha256: str | None
+    folder: str  # of the encoder's files, seen from the run folder
+
+
+class RunInfo(TypedDict, total=False):
+    """The content of run.json. Before the end of training, what is known only then is missing."""
+
+    format: int
+    versions: dict[str, str]
+    seed: int
+    encoder: EncoderInfo
+    synonyms: list[str]  # checksums of the files
+    windows: list[str]  # fingerprints of the training splits, then of the held-out splits
+    device: str
+    threads: int
+    parameters: Mapping[str, object]
+    steps: int
+    tasks: dict[str, dict[str, Any]]  # the decision of each task
+    score: float | None  # on the held-out splits
+    chosen_step: int
+    stopped_early: bool
+    costs: dict[str, float]
+    average: AverageInfo  # of runs whose weights were averaged
+    finished: bool
+
+
+class AverageInfo(TypedDict, total=False):
+    members: list[dict[str, Any]]
+    seeds: list[int]
+    fitted_on: str | None
 
 
 class Run:
@@ -66,10 +101,11 @@ class Run:
     def finished(self) -> bool:
         return self.exists and read_json(self.info).get("finished") is True
 
-    def read_info(self) -> dict[str, Any]:
-        """What run.json says, in the present format."""
-        info: dict[str, Any] = read_json(self.info)
-        return _upgraded(info, read_json(self.recipe)) if info.get("format") == 1 else info
+    def read_info(self) -> RunInfo:
+        """The content of run.json, in the present format."""
+        info = read_json(self.info)
+        found: RunInfo = _upgraded(info, read_json(self.recipe)["tasks"]) if info.get("format") == 1 else info
+        return found
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -87,15 +123,15 @@ class Run:
         return run
 
 
-def _upgraded(info: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
-    """Format 1 as format 2: decisions always stand under `tasks`, each with its type."""
-    options: dict[str, dict[str, Any]] = recipe["tasks"]
+def _upgraded(info: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> RunInfo:
+    """Format 1 as format 2: decisions always stand under `tasks`, each with its type. `options` are those of the tasks."""
     flat = {field: info[field] for field in _FITTED if field in info}
-    fitted: dict[str, dict[str, Any]] = info.get("tasks") or dict.fromkeys(options, flat)
-    kept = {key: value for key, value in info.items() if key not in _FITTED}
+    fitted = info.get("tasks") or dict.fromkeys(options, flat)
     types = {name: str(task.get("objective", {}).get("type", "span")) for name, task in options.items()}
     tasks = {name: {"type": _KINDS.get(types[name], "sentences"), **fitted[name]} for name in options if name in fitted}
-    return kept | {"format": FORMAT, "tasks": tasks}
+    kept: RunInfo = {key: value for key, value in info.items() if key not in _FITTED}  # type: ignore[assignment]
+    kept["format"], kept["tasks"] = FORMAT, tasks
+    return kept
 
 
 def versions() -> dict[str, str]:
