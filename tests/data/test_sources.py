@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.fables.sentences import make_sentences
 from lamina.data.sentences import ColumnOptions
 from lamina.data.squad import to_squad
+from lamina.data.squad_format import SquadCorpus
 from lamina.errors import LaminaError
 
 EXAMPLE = Example("q1", "What flies?", "An owl flies.", (Answer("An owl", 0),), "q1", "Owls")
@@ -57,7 +57,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def make(split: str) -> dict[str, Any]:
+    def make(split: str) -> SquadCorpus:
         asked.append(split)
         return CORPUS
 

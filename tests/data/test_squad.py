@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
 from lamina.data.problems import Counts
-from lamina.data.rows import ENDINGS
 from lamina.data.squad import check, clean, parse, read, to_squad
+from lamina.data.tabular import ENDINGS
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
 
@@ -346,7 +346,7 @@ GZ = gzip.compress(WHOLE, mtime=0)  # its time would be in the tests' names, whi
         ("x.json.gz", GZ[:-8] + b"\0" * 8, "the gz data is damaged"),
         ("x.json.xz", lzma.compress(WHOLE)[:-20], "the xz data ends in the middle (truncated)"),
         ("x.json.xz", lzma.compress(WHOLE)[:60] + b"\0" * 60, "the xz data is damaged"),
-        ("x.jsonl", b"question,context,answer\n", "not JSONL: it starts with 'question,context,answer'"),
+        ("x.jsonl", b"question,context,answer\n", "not JSONL: expected one JSON object a line: it starts with 'question"),
         ("x.jsonl", json.dumps(V2, indent=1).encode(), "not JSONL: its first line is only '{': a JSON document"),
         ("x.jsonl", WHOLE, "line 1: this is SQuAD JSON: name it .json"),
         ("x.jsonl", b'{"question": "q", "cont', "line 1: not JSON ("),
@@ -357,7 +357,7 @@ GZ = gzip.compress(WHOLE, mtime=0)  # its time would be in the tests' names, whi
         ("x.csv", WHOLE, "not CSV: it starts like JSON"),
         ("x.csv", b"question,answer\na,b\n", "line 1: the header needs the columns question, context, answer"),
         ("x.csv", b"question,context,answer\n", "holds no questions"),
-        ("x.csv", b"question,context,answer\nq,c\n", "line 2: 2 columns, but the header has 3"),
+        ("x.csv", b"question,context,answer\nq,c\n", "line 2: the header has 3 cells, but this row 2"),
         ("x.csv", b'question,context,answer\nq,"c\nd",c\nq,c,d\n', "line 4: answer 'd' is not in the context"),
         ("x.csv", b'question,context,answer\nq,c,c\nq,"c,\n', "line 3: not CSV: unexpected end of data"),
         ("x.csv", b"question,context,answer,answer_start\nq,c,c,x\n", "line 2: answer 'c' has an answer_start that is"),
@@ -428,7 +428,7 @@ def test_check_counts_and_lists_every_problem(tmp_path: Path) -> None:
     questions = corpus["data"][0]["paragraphs"][0]["qas"]
     questions += [{"id": "a", "question": "", "answers": []}, 5]
     report = check(as_json(tmp_path / "x.json", corpus))
-    assert not report.ok
+    assert report.problems
     assert report.counts == Counts(articles=1, contexts=1, questions=3, unanswerable=1, answers=1, duplicate_ids=1)
     at = f"{tmp_path / 'x.json'}: data[0].paragraphs[0].qas"
     assert [str(problem) for problem in report.problems] == [
@@ -442,7 +442,7 @@ def test_check_counts_and_lists_every_problem(tmp_path: Path) -> None:
 
 def test_check_of_a_good_file(tmp_path: Path) -> None:
     report = check(as_json(tmp_path / "x.json", V2))
-    assert report.ok
+    assert not report.problems
     assert report.counts == Counts(articles=1, contexts=1, questions=2, unanswerable=1, answers=2)
 
 
@@ -520,7 +520,7 @@ def test_clean_repairs_renames_drops_and_reports(tmp_path: Path, packing: str) -
         ("d", ()),
         ("data[0].paragraphs[0].qas[5]", ()),
     ]
-    assert check(out).ok
+    assert not check(out).problems
     assert (report.counts.questions, report.kept) == (6, 5)
     assert [problem.what for problem in report.dropped] == ["answer 'cat' is not in the context"]
     assert [problem.what for problem in report.repaired] == [
@@ -634,7 +634,7 @@ def test_parse_gives_back_what_to_squad_was_given(examples: list[Example]) -> No
 )
 def test_real_files_are_without_problems(shared: Path, name: str, counts: Counts) -> None:
     report = check(shared / f"data/{name}.json.xz")
-    assert report.ok
+    assert not report.problems
     assert report.counts == counts
 
 

@@ -21,11 +21,12 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from lamina.data import multi_context, rows, sentences, squad, tables
+from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
+from lamina.data.tabular import ENDINGS
 from lamina.errors import LaminaError
-from lamina.utils.files import holds
+from lamina.utils.files import check_apart, holds, same_file
 
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
@@ -35,7 +36,6 @@ BUNDLED: Final = (
     "fables/dev",
     *(f"fables/{task}/{split}" for task in ("sentiment", "paraphrase", "similarity") for split in ("train", "dev")),
 )
-ENDINGS: Final = tuple(dict.fromkeys((*rows.ENDINGS, *tables.ENDINGS)))
 
 _NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
 _REPO: Final = r"(?P<repo>\w[\w.-]*/\w[\w.-]*)"
@@ -75,8 +75,8 @@ def check_writes(name: str, outs: Sequence[Path]) -> None:
     place = locate(name)
     for number, out in enumerate(outs):
         if isinstance(place, Path):
-            rows.check_apart(place, out)
-        if any(rows.same_file(out, other) for other in outs[:number]):
+            check_apart(place, out)
+        if any(same_file(out, other) for other in outs[:number]):
             raise LaminaError(f"{out}: is named twice: one would be written over the other")
 
 

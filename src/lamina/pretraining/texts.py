@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lamina.data.problems import Fault
 from lamina.data.sources import Bundled, load_examples, locate
-from lamina.data.tables import Broken, plain, read_table, text_in
+from lamina.data.tabular import as_text, read_table, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import read_text
 
@@ -128,12 +129,12 @@ def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None)
     position = 0
     for line, row in table.rows:
         try:
-            if isinstance(row, Broken):
+            if isinstance(row, Fault):
                 raise row
-            cells = {name: plain(row.get(name)) if name == label else text_in(row, name) for name in wanted}
+            cells = {name: as_text(row.get(name)) if name == label else text_in(row, name) for name in wanted}
             if empty := [name for name in table.header if name and row.get(name) in ("", None)]:
-                raise Broken(f"{empty[0]} is empty")
-        except Broken as fault:
+                raise Fault(f"{empty[0]} is empty")
+        except Fault as fault:
             broken.append(f"line {line}: {fault}")
             if not source.skip_broken:
                 raise LaminaError(f"{place}: {broken[0]}: mend it, or leave broken rows out with skip_broken = true") from None
