@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
 from lamina.data.problems import Counts
-from lamina.data.squad import check, clean, parse, read, to_squad
+from lamina.data.squad import check, clean, parse_corpus, read, to_squad
 from lamina.data.tabular import ENDINGS
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
@@ -122,23 +122,23 @@ def test_a_byte_order_mark_is_forgiven(tmp_path: Path) -> None:
 
 
 def test_parse_is_read_in_memory() -> None:
-    assert parse(V2, "here") == EXAMPLES
+    assert parse_corpus(V2, "here") == EXAMPLES
     with pytest.raises(LaminaError, match=r"here: data\[0\].paragraphs\[0\].qas\[0\] \(id a\): question is empty"):
-        parse(changed(question=" "), "here")
+        parse_corpus(changed(question=" "), "here")
 
 
 def test_an_unanswerable_question_may_leave_out_its_answers() -> None:
-    assert parse(changed(answers=..., is_impossible=True), "here")[0].answers == ()
+    assert parse_corpus(changed(answers=..., is_impossible=True), "here")[0].answers == ()
 
 
 def test_answers_can_be_ignored_for_predicting() -> None:
     blind = changed(answers=[{"text": "", "answer_start": 0}])
-    assert [example.answers for example in parse(blind, "here", answers="ignore")] == [(), ()]
-    assert [example.answers for example in parse(changed(answers=...), "here", answers="ignore")] == [(), ()]
+    assert [example.answers for example in parse_corpus(blind, "here", answers="ignore")] == [(), ()]
+    assert [example.answers for example in parse_corpus(changed(answers=...), "here", answers="ignore")] == [(), ()]
 
 
 def test_whole_numbers_are_ids_too() -> None:
-    assert parse(changed(id=7), "here")[0].id == "7"
+    assert parse_corpus(changed(id=7), "here")[0].id == "7"
 
 
 def untitled(*paragraphs: tuple[str, str, str]) -> dict[str, Any]:
@@ -151,22 +151,22 @@ def untitled(*paragraphs: tuple[str, str, str]) -> dict[str, Any]:
 
 
 def test_untitled_articles_are_named_by_place_and_equal_texts_are_one() -> None:
-    examples = parse(untitled(("a", "q", "One."), ("b", "q", "Two."), ("c", "q", "One.")), "here")
+    examples = parse_corpus(untitled(("a", "q", "One."), ("b", "q", "Two."), ("c", "q", "One.")), "here")
     assert [example.article for example in examples] == ["data[0]", "data[1]", "data[0]"]
 
 
 def test_duplicate_ids_are_an_error_or_renamed() -> None:
     corpus = untitled(*((name, f"q{i}", "One.") for i, name in enumerate(["0", "1", "0", "0~2", "0", "0"])))
     with pytest.raises(LaminaError, match=r"data\[2\].*\(id 0\): the id is not unique: .*clean.*rename"):
-        parse(corpus, "here")
-    examples = parse(corpus, "here", duplicate_ids="rename")
+        parse_corpus(corpus, "here")
+    examples = parse_corpus(corpus, "here", duplicate_ids="rename")
     assert [example.id for example in examples] == ["0", "1", "0~2", "0~2~2", "0~3", "0~4"]
     assert [example.group for example in examples] == [example.id for example in examples]
 
 
 def test_the_same_id_and_question_is_one_group_of_several_contexts() -> None:
     corpus = untitled(("0", "who", "One."), ("0", "what", "Two."), ("0", "who", "Three."), ("0", "what", "Four."))
-    examples = parse(corpus, "here", duplicate_ids="rename")
+    examples = parse_corpus(corpus, "here", duplicate_ids="rename")
     assert [(example.id, example.group) for example in examples] == [
         ("0", "0"), ("0~2", "0~2"), ("0~3", "0"), ("0~4", "0~2"),
     ]  # fmt: skip
@@ -413,11 +413,11 @@ json_values = st.recursive(
 def test_no_question_at_all_breaks_the_walker(fields: dict[str, Any]) -> None:
     corpus = {"data": [{"paragraphs": [{"context": "An owl.", "qas": [fields]}]}]}
     try:
-        examples = parse(corpus, "here")
+        examples = parse_corpus(corpus, "here")
     except LaminaError as error:
         assert "\n" not in str(error)
     else:
-        assert parse(to_squad(examples), "here") == examples
+        assert parse_corpus(to_squad(examples), "here") == examples
 
 
 # Checking
@@ -616,7 +616,7 @@ def examples_by_article(draw: st.DrawFn) -> list[Example]:
 
 @given(examples_by_article().filter(bool))
 def test_parse_gives_back_what_to_squad_was_given(examples: list[Example]) -> None:
-    assert parse(json.loads(json.dumps(to_squad(examples))), "here") == examples
+    assert parse_corpus(json.loads(json.dumps(to_squad(examples))), "here") == examples
 
 
 # Real data

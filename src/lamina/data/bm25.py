@@ -29,10 +29,10 @@ B: Final = 0.75
 _DENSE: Final = r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
 
 
-def words(text: str) -> list[str]:
+def search_terms(text: str) -> list[str]:
     """What is searched by.
 
-    >>> words("The owl's 2 eyes"), words("서울에서 A4")
+    >>> search_terms("The owl's 2 eyes"), search_terms("서울에서 A4")
     (['the', 'owl', 's', '2', 'eyes'], ['서울', '울에', '에서', 'a4'])
     """
     import regex
@@ -46,7 +46,7 @@ def words(text: str) -> list[str]:
     return found
 
 
-class Search:
+class BM25Index:
     """Texts that can be searched."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ class Search:
             import bm25s
         except ImportError:
             raise LaminaError("BM25 needs bm25s: pip install 'lamina-qa[contexts]'") from None
-        tokens = [words(text) for text in texts]
+        tokens = [search_terms(text) for text in texts]
         self._count = len(texts)
         self._index: Any = bm25s.BM25(k1=K1, b=B, method="lucene") if any(tokens) else None
         if self._index is not None:
@@ -62,7 +62,7 @@ class Search:
 
     def scores(self, query: str) -> Floats:
         """[texts] how much each looks like the query; 0 where they share no word."""
-        asked = words(query)
+        asked = search_terms(query)
         if self._index is None or not asked:
             return np.zeros(self._count, np.float32)
         found: Floats = self._index.get_scores(asked)
@@ -106,13 +106,13 @@ def with_neighbours(
     for example in examples:
         articles.setdefault(example.context, example.article)
     paragraphs = list(articles)
-    search = Search(paragraphs)
+    search = BM25Index(paragraphs)
     met = 0
     questions = []
     progress.start("searching", len(examples))
     for number, example in enumerate(examples):
         own = {"title": example.article, "contents": example.context, "answers": _answers(example)}
-        others = _Others(example, paragraphs, articles, hits)
+        others = _OtherParagraphs(example, paragraphs, articles, hits)
         chosen = [own, *islice(others.among(search.best(example.question)), count - 1)]
         met += others.met
         order = np.random.default_rng([seed, number]).permutation(len(chosen))
@@ -127,7 +127,7 @@ def with_neighbours(
     return Neighbours(questions, sum(len(question["paragraphs"]) for question in questions), met)
 
 
-class _Others:
+class _OtherParagraphs:
     """The other paragraphs of a question as they come; counts those that hold an answer's text."""
 
     def __init__(self, example: Example, paragraphs: Sequence[str], articles: dict[str, str], hits: Hits) -> None:

@@ -44,7 +44,7 @@ _SHAPE: Final = 'expected {"qa": {"question": …, "answer": …}, "paragraphs":
 Located = tuple[str, object]  # where a question stands, and what stands there
 
 
-def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
+def read_multi_context(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
     """All examples of a file, question by question; the first problem is raised."""
     walker = _MultiContextWalker(str(path), duplicate_ids, answers)
     examples = []
@@ -56,7 +56,7 @@ def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = 
     return examples
 
 
-def check(path: Path) -> Report:
+def check_multi_context(path: Path) -> Report:
     """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
     walker = _MultiContextWalker(str(path), "error", "check")
     problems = [problem for _, problems in walker.walk(_rows(path)) for problem in problems]
@@ -74,7 +74,7 @@ def holds_contexts(path: Path) -> bool:
     return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
 
 
-def write(path: Path, questions: Iterable[Mapping[str, object]]) -> None:
+def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> None:
     """Writes questions as this module reads them, at once or not at all."""
     if check_name(path) == ".json":
         text = json.dumps({"data": list(questions)}, ensure_ascii=False)

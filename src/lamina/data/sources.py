@@ -61,7 +61,7 @@ class Bundled:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class AvailableData:
     """A name that can be loaded without the hub: what it is, its size in bytes and its path, where it is a file."""
 
     name: str
@@ -72,7 +72,7 @@ class Listed:
 
 def check_writes(name: str, outs: Sequence[Path]) -> None:
     """What is made from the data of that name goes neither over it nor twice into one file."""
-    place = locate(name)
+    place = locate_data(name)
     for number, out in enumerate(outs):
         if isinstance(place, Path):
             check_apart(place, out)
@@ -82,18 +82,18 @@ def check_writes(name: str, outs: Sequence[Path]) -> None:
 
 def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answers: squad.Answers = "check") -> list[Example]:
     """The examples of the data of that name."""
-    place = locate(name)
+    place = locate_data(name)
     if isinstance(place, Bundled):
         from lamina.data import fables
 
         if place.task is not None:
             raise LaminaError(_NOT_QUESTIONS.format(name))
-        return squad.parse(fables.make(place.split), name, duplicate_ids=duplicate_ids, answers=answers)
+        return squad.parse_corpus(fables.make(place.split), name, duplicate_ids=duplicate_ids, answers=answers)
     try:
         return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
     except LaminaError:
         if multi_context.holds_contexts(place):
-            return multi_context.read(place, duplicate_ids=duplicate_ids, answers=answers)
+            return multi_context.read_multi_context(place, duplicate_ids=duplicate_ids, answers=answers)
         if sentences.holds_sentences(place):
             raise LaminaError(_NOT_QUESTIONS.format(name)) from None
         raise
@@ -108,7 +108,7 @@ def load_sentences(
     known_labels: bool = False,
 ) -> list[Sentence]:
     """The sentences of the data of that name."""
-    place = locate(name)
+    place = locate_data(name)
     if isinstance(place, Bundled):
         from lamina.data.fables.sentences import make_sentences
 
@@ -118,7 +118,7 @@ def load_sentences(
     return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled, known_labels=known_labels)
 
 
-def locate(name: str) -> Path | Bundled:
+def locate_data(name: str) -> Path | Bundled:
     """Where the data of that name is. From the hub it is fetched, once; the hub's cache keeps it."""
     if name in BUNDLED:
         return Bundled(name)
@@ -133,12 +133,12 @@ def locate(name: str) -> Path | Bundled:
     raise LaminaError(_not_found(name))
 
 
-def available() -> list[Listed]:
+def available() -> list[AvailableData]:
     """What is there without asking the hub: the bundled names and the files of ``$LAMINA_DATA``."""
     folder = _data_folder()
     files = _data_files(folder, deep=True) if folder else ()
-    return [Listed(name, "generated") for name in BUNDLED] + [
-        Listed(file.relative_to(folder).as_posix(), _format(file), file.stat().st_size, file) for file in files if folder
+    return [AvailableData(name, "generated") for name in BUNDLED] + [
+        AvailableData(file.relative_to(folder).as_posix(), _format(file), file.stat().st_size, file) for file in files if folder
     ]
 
 

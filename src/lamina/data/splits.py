@@ -94,7 +94,7 @@ def choose_contexts(examples: Sequence[Example], count: int | None, how: Choose,
     return [example for example in examples if example.id in chosen]
 
 
-def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
     """(kept, held out): whole articles are held out until they are about `share` of the questions.
 
     Articles come in an order drawn by the seed; one that would overshoot the share is passed over. When every article

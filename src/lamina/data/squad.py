@@ -64,7 +64,7 @@ def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = 
     return _examples(_walk_file(Path(path), duplicate_ids=duplicate_ids, answers=answers, counts=Counts()))
 
 
-def parse(
+def parse_corpus(
     corpus: Mapping[str, object], name: str, *, duplicate_ids: Duplicates = "error", answers: Answers = "check"
 ) -> list[Example]:
     """The same as `read` for a SQuAD object in memory; `name` stands for the file in messages."""
@@ -109,7 +109,7 @@ def clean(path: Path, out: Path) -> CleanReport:
 
 
 def to_squad(examples: Iterable[Example]) -> SquadCorpus:
-    """Examples as a SQuAD 2.0 object, put together by article and context. `parse` gives the examples back."""
+    """Examples as a SQuAD 2.0 object, put together by article and context. `parse_corpus` gives the examples back."""
     articles: dict[str, dict[str, list[SquadQuestion]]] = {}
     for example in examples:
         questions = articles.setdefault(example.article, {}).setdefault(example.context, [])

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.problems import Fault
-from lamina.data.sources import Bundled, load_examples, locate
+from lamina.data.sources import Bundled, load_examples, locate_data
 from lamina.data.tabular import as_text, read_table, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import read_text
@@ -106,7 +106,7 @@ def _texts_of(source: TextSource) -> Iterator[str]:
     if source.columns:
         yield from (row[column] for _, row in _rows(source, source.columns) for column in source.columns)
         return
-    place = locate(source.source)
+    place = locate_data(source.source)
     if not isinstance(place, Bundled) and _ending(place) in _PLAIN:
         blocks = (block.strip() for block in _BLANK_LINE.split(read_text(place)))
         yield from (block for block in blocks if block)
@@ -119,7 +119,7 @@ def _texts_of(source: TextSource) -> Iterator[str]:
 
 def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
     """The good rows of a table, each with its place. A row is broken when its cells do not fit the header or one is empty."""
-    place = locate(source.source)
+    place = locate_data(source.source)
     if isinstance(place, Bundled):
         raise LaminaError(f"{source.source}: has no columns: leave them out to read its contexts")
     table = read_table(place)

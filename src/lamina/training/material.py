@@ -20,7 +20,7 @@ from lamina.data.splits import (
     counted,
     every,
     first_questions,
-    hold_out,
+    hold_out_articles,
     hold_out_sentences,
     per_class,
     questions_of,
@@ -135,7 +135,7 @@ def split(task: TaskOptions, seed: int) -> tuple[list[Any], list[Any]]:
         chosen = per_class(left, data.per_class, seed)
         return sample(chosen, _share(data.fraction, len(chosen)), seed), held_out
     examples = sample_questions(load_examples(data.train, duplicate_ids=data.duplicate_ids), data.questions, seed)
-    kept, held_out_examples = hold_out(examples, data.holdout, seed)
+    kept, held_out_examples = hold_out_articles(examples, data.holdout, seed)
     kept = choose_contexts(without_unseen(kept, held_out_examples), data.contexts, data.choose, seed)
     return sample_questions(kept, _share(data.fraction, len(questions_of(kept))), seed), held_out_examples
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lamina.data.fables import compose, questions
 from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import Split
-from lamina.data.fables.values import Source
+from lamina.data.fables.values import FreshValues
 
 VERSION: Final = "fables-1"
 ARTICLES: Final[dict[Split, int]] = {"train": 320, "dev": 50}
@@ -41,7 +41,7 @@ def _number(split: Split, articles: int | None) -> int:
 def _article(split: Split, number: int, seed: int, titles: set[str]) -> dict[str, Any]:
     rng = random.Random(f"fables/{split}/{seed}/{number}")
     kind = KINDS[_kind_index(split, number, seed)]
-    source = Source(rng, split)
+    source = FreshValues(rng, split)
     main = compose.entity(kind, source)
     title = _distinct(_title(main.naming.name), titles)
     texts = [compose.paragraph(main, source, opening=place == 0, long=_long(number, place)) for place in range(2)]

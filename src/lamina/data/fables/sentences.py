@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 from lamina.data.examples import Sentence
 from lamina.data.fables.names import Split
 from lamina.data.fables.opinions import DEGREES, opinion
-from lamina.data.fables.statements import paraphrase, similar
+from lamina.data.fables.statements import paraphrase_pair, similar_pair
 from lamina.utils.files import make_folder, write_atomically
 
 SentenceTask = Literal["sentiment", "paraphrase", "similarity"]
@@ -73,8 +73,8 @@ def _draw(task: SentenceTask, split: Split, number: int, seed: int, rng: random.
         return Sentence(own_id, opinion(degree, rng, split), None, str(degree))
     if task == "paraphrase":
         same = _dealt(task, split, number, seed, 100) < PARAPHRASES
-        return Sentence(own_id, *paraphrase(same, rng, split), str(int(same)))
-    first, second, score = similar(rng, split)
+        return Sentence(own_id, *paraphrase_pair(same, rng, split), str(int(same)))
+    first, second, score = similar_pair(rng, split)
     return Sentence(own_id, first, second, f"{score:.1f}")
 
 
