@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import LEXICONS, Split
 from lamina.data.fables.questions import WEIGHTS
 from lamina.data.fables.schema import ArticleKind
+from lamina.data.squad_format import SquadCorpus, SquadParagraph, SquadQuestion
 from lamina.scoring.squad import score_squad2
 from tests.data.overlap import overlap_baseline
 
@@ -29,15 +30,15 @@ SLOTS = {"s", "p", "o", "v", "town", "person", "year"}
 
 
 @cache
-def corpus(split: Split) -> dict[str, Any]:
+def corpus(split: Split) -> SquadCorpus:
     return make(split)
 
 
-def paragraphs(split: Split) -> list[dict[str, Any]]:
+def paragraphs(split: Split) -> list[SquadParagraph]:
     return [paragraph for article in corpus(split)["data"] for paragraph in article["paragraphs"]]
 
 
-def questions(split: Split) -> list[dict[str, Any]]:
+def questions(split: Split) -> list[SquadQuestion]:
     return [qa for paragraph in paragraphs(split) for qa in paragraph["qas"]]
 
 

@@ -63,7 +63,7 @@ def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(fables, "make", make, raising=False)
     write(tmp_path / "fables" / "dev")
-    assert sources.locate_data("fables/dev") == sources.Bundled("fables/dev")
+    assert sources.locate_data("fables/dev") == sources.Bundled("dev")
     assert sources.load_examples("fables/dev") == [EXAMPLE]
     assert asked == ["dev"]
 

@@ -8,7 +8,6 @@ import io
 import json
 import lzma
 import time
-import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data.aligning import nearest
 from lamina.data.examples import Answer, Example
 from lamina.data.problems import Counts
 from lamina.data.squad import check, clean, parse_corpus, read, to_squad
@@ -449,49 +447,6 @@ def test_check_of_a_good_file(tmp_path: Path) -> None:
 def test_check_counts_the_different_contexts_of_a_table(tmp_path: Path) -> None:
     rows = [{"question": "q", "context": context, "answer": "c", "title": "T"} for context in ("c", "cc", "c")]
     assert check(as_jsonl(tmp_path / "x.jsonl", *rows)).counts == Counts(1, 2, 3, 0, 3, 0)
-
-
-# Finding an answer again
-
-
-@pytest.mark.parametrize(
-    ("context", "text", "start", "found"),
-    [
-        ("owl owl owl", "owl", 5, Answer("owl", 4)),
-        ("owl owl owl", "owl", 7, Answer("owl", 8)),
-        ("owl owl owl", "owl", 99, Answer("owl", 8)),
-        ("owl owl owl", "owl", -5, Answer("owl", 0)),
-        ("owl owl owl", "owl", None, Answer("owl", 0)),
-        ("OWL owl", "owl", 0, Answer("owl", 4)),  # to the letter comes first
-        ("Owl OWL", "owl", 5, Answer("OWL", 4)),
-        ("a barn\n\u00a0owl", " barn  owl ", 0, Answer("barn\n\u00a0owl", 2)),
-        ("un cafe\u0301 noir", "caf\u00e9", 0, Answer("cafe\u0301", 3)),
-        ("un caf\u00e9 noir", "cafe\u0301", 0, Answer("caf\u00e9", 3)),
-        ("un caf\u00e9 noir", "Cafe", 0, None),  # an accent is not case
-        ("un cafe\u0301 noir", "CAFE", 0, None),
-        ("\u1100\u1161\u11a8", "\uac01", 0, Answer("\u1100\u1161\u11a8", 0)),
-        ("\u1100\u1161\u11a8", "\uac00", 0, None),  # half a Hangul syllable
-        ("Stra\u00dfe", "STRASSE", 0, Answer("Stra\u00dfe", 0)),
-        ("Stra\u00dfe", "STRAS", 0, None),
-        ("owl", "  ", 0, None),
-        ("owl", "cat", 0, None),
-    ],
-)
-def test_nearest(context: str, text: str, start: int | None, found: Answer | None) -> None:
-    assert nearest(context, text, start) == found
-
-
-plain = st.text(alphabet="aB\u00e9\u1100\uac01 \n.", max_size=20)
-
-
-@given(plain, st.integers(0, 20), st.integers(1, 8), st.sampled_from(["NFC", "NFD"]), st.integers(-3, 30))
-def test_nearest_quotes_the_context(context: str, first: int, length: int, form: Any, start: int) -> None:
-    text = unicodedata.normalize(form, context[first : first + length]).upper()
-    found = nearest(context, text, start)
-    if found is not None:
-        assert context.startswith(found.text, found.start)
-    if text.strip() and context[first : first + length].strip() == context[first : first + length]:
-        assert found is not None or "\u1100" in context  # a lone Hangul consonant may join what follows
 
 
 # Cleaning

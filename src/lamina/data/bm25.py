@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.data.examples import Example
-from lamina.data.multi_context import find_first
+from lamina.data.multi_context import ContextParagraph, MultiContextQuestion, QuestionText, find_first
+from lamina.data.squad_format import answers_of
 from lamina.errors import LaminaError
 from lamina.utils.progress import Progress, Silent
 
@@ -84,7 +85,7 @@ class BM25Index:
 class Neighbours:
     """Questions with several paragraphs, as `lamina.data.multi_context` writes and reads them, and what was met on the way."""
 
-    questions: list[dict[str, Any]]
+    questions: list[MultiContextQuestion]
     paragraphs: int  # of all questions together
     hits: int  # other paragraphs among the best that hold an answer's text by chance
 
@@ -108,15 +109,15 @@ def with_neighbours(
     paragraphs = list(articles)
     search = BM25Index(paragraphs)
     met = 0
-    questions = []
+    questions: list[MultiContextQuestion] = []
     progress.start("searching", len(examples))
     for number, example in enumerate(examples):
-        own = {"title": example.article, "contents": example.context, "answers": _answers(example)}
+        own: ContextParagraph = {"title": example.article, "contents": example.context, "answers": answers_of(example)}
         others = _OtherParagraphs(example, paragraphs, articles, hits)
         chosen = [own, *islice(others.among(search.best(example.question)), count - 1)]
         met += others.met
         order = np.random.default_rng([seed, number]).permutation(len(chosen))
-        qa = {
+        qa: QuestionText = {
             "id": example.id,
             "question": example.question,
             "answers": list(dict.fromkeys(answer.text for answer in example.answers)),
@@ -134,11 +135,11 @@ class _OtherParagraphs:
         self._example, self._paragraphs, self._articles, self._hits = example, paragraphs, articles, hits
         self.met = 0
 
-    def among(self, numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
+    def among(self, numbers: Iterator[int]) -> Iterator[ContextParagraph]:
         for context in map(self._paragraphs.__getitem__, numbers):
             if context == self._example.context:
                 continue
-            paragraph: dict[str, Any] = {"title": self._articles[context], "contents": context}
+            paragraph: ContextParagraph = {"title": self._articles[context], "contents": context}
             if any(find_first(context, answer.text) for answer in self._example.answers):
                 self.met += 1
                 if self._hits == "drop":
@@ -146,7 +147,3 @@ class _OtherParagraphs:
                 if self._hits == "impossible":
                     paragraph["answers"] = []
             yield paragraph
-
-
-def _answers(example: Example) -> list[dict[str, Any]]:
-    return [{"text": answer.text, "answer_start": answer.start} for answer in example.answers]

@@ -26,13 +26,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from lamina.data.examples import Answer, Example
 from lamina.data.gold_answers import stated_answers
 from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, describe_value, short, text_fault
 from lamina.data.question_records import QUESTION_FORMATS, given_answers, parse_json, question_jsonl_rows
 from lamina.data.squad import Answers, Duplicates
+from lamina.data.squad_format import SquadAnswer
 from lamina.data.tabular import format_of
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
@@ -40,6 +41,31 @@ from lamina.utils.files import decode, pack, read_bytes, unpack, write_atomicall
 
 _INSIDE: Final = -1  # no place of the original: within what composing changed
 _SHAPE: Final = 'expected {"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}'
+
+
+class ContextParagraph(TypedDict):
+    """A paragraph of a question. Without `answers`, the question's answers are searched in it."""
+
+    title: str
+    contents: str
+    answers: NotRequired[list[SquadAnswer]]
+
+
+class QuestionText(TypedDict):
+    """A question with the texts of its answers."""
+
+    id: str
+    question: str
+    answers: list[str]
+    article: str
+
+
+class MultiContextQuestion(TypedDict):
+    """A question with its paragraphs, as `write_questions` writes it."""
+
+    qa: QuestionText
+    paragraphs: list[ContextParagraph]
+
 
 Located = tuple[str, object]  # where a question stands, and what stands there
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example, Sentence
@@ -31,11 +31,6 @@ from lamina.utils.files import check_apart, holds, same_file
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
 
-BUNDLED: Final = (
-    "fables/train",
-    "fables/dev",
-    *(f"fables/{task}/{split}" for task in ("sentiment", "paraphrase", "similarity") for split in ("train", "dev")),
-)
 
 _NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
 _REPO: Final = r"(?P<repo>\w[\w.-]*/\w[\w.-]*)"
@@ -47,17 +42,15 @@ _HUB_FILE: Final = re.compile(rf"hub:{_REPO}/(?P<file>[^:]+)")
 class Bundled:
     """Data that the project writes itself; there is no file of it."""
 
-    name: str
+    split: Literal["train", "dev"]
+    task: SentenceTask | None = None  # what its sentences are labelled for; None where it is a corpus of questions
 
-    @property
-    def split(self) -> Literal["train", "dev"]:
-        return "train" if self.name.endswith("/train") else "dev"
 
-    @property
-    def task(self) -> SentenceTask | None:
-        """What its sentences are labelled for; None where it is a corpus of questions."""
-        middle = self.name.split("/")[1:-1]
-        return cast("SentenceTask", middle[0]) if middle else None
+_SPLITS: Final[tuple[Literal["train", "dev"], ...]] = ("train", "dev")
+_TASKS: Final[tuple[SentenceTask, ...]] = ("sentiment", "paraphrase", "similarity")
+BUNDLED: Final[Mapping[str, Bundled]] = {f"fables/{split}": Bundled(split) for split in _SPLITS} | {
+    f"fables/{task}/{split}": Bundled(split, task) for task in _TASKS for split in _SPLITS
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +114,7 @@ def load_sentences(
 def locate_data(name: str) -> Path | Bundled:
     """Where the data of that name is. From the hub it is fetched, once; the hub's cache keeps it."""
     if name in BUNDLED:
-        return Bundled(name)
+        return BUNDLED[name]
     for place in _local_places(name):
         if holds(place.is_file):
             return place

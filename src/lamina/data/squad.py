@@ -40,8 +40,6 @@ Answers = Literal["check", "ignore"]
 class CleanReport:
     """The result of `clean`: what the original holds, how many questions were kept, what was mended or dropped."""
 
-    file: str
-    out: str
     counts: Counts
     kept: int
     repaired: list[Problem]
@@ -99,8 +97,6 @@ def clean(path: Path, out: Path) -> CleanReport:
     text = json.dumps(to_squad(kept), ensure_ascii=False, separators=(",", ":"))
     write_atomically(out, pack(out, text.encode(errors="replace")))
     return CleanReport(
-        file=str(path),
-        out=str(out),
         counts=counts,
         kept=len(kept),
         repaired=[problem for each in found if each.example is not None for problem in each.problems],

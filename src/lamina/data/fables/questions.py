@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
 from lamina.data.fables.engine import FableEntity, Paragraph, StatedFact
 from lamina.data.fables.schema import Relation
+from lamina.data.squad_format import SquadAnswer, SquadQuestion
 
 WEIGHTS: Final = {"swapped-entity": 9, "antonym": 8, "negation": 11, "other-relation": 54, "missing-detail": 42}
 
@@ -24,26 +25,33 @@ def unanswerable_kind(text: Paragraph, entity: FableEntity, relation: Relation) 
     return "other-relation"
 
 
-def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) -> list[dict[str, Any]]:
+def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) -> list[SquadQuestion]:
     """So many questions of each sort, in random order, with ids that begin with the prefix."""
     rng = text.source.rng
     facts = _weighted_sample(rng, text.facts, [_interest(fact.relation) for fact in text.facts], answerable)
     asked = [_answerable(text, fact) for fact in facts]
-    asked += [_unanswerable(text, *choice) for choice in _unanswerable_choices(text, unanswerable)]
+    for entity, relation, kind in _unanswerable_choices(text, unanswerable):
+        asked.append((_wording(text, entity, relation), [], kind))
     rng.shuffle(asked)
-    return [{"id": f"{prefix}-{number}"} | question for number, question in enumerate(asked)]
+    return [
+        {
+            "id": f"{prefix}-{number}",
+            "question": question,
+            "answers": answers,
+            "is_impossible": not answers,
+            "kind": kind,
+        }
+        for number, (question, answers, kind) in enumerate(asked)
+    ]
 
 
-def _answerable(text: Paragraph, fact: StatedFact) -> dict[str, Any]:
-    answers = [{"text": fact.text, "answer_start": fact.start}]
+def _answerable(text: Paragraph, fact: StatedFact) -> tuple[str, list[SquadAnswer], str]:
+    """The question, its answers and its kind."""
+    answers: list[SquadAnswer] = [{"text": fact.text, "answer_start": fact.start}]
     if text.split == "dev":
         answers += [{"text": form, "answer_start": fact.start + fact.text.index(form)} for form in fact.alternatives]
     question = _wording(text, fact.entity, fact.relation)
-    return {"question": question, "answers": answers, "is_impossible": False, "kind": fact.relation.name}
-
-
-def _unanswerable(text: Paragraph, entity: FableEntity, relation: Relation, kind: str) -> dict[str, Any]:
-    return {"question": _wording(text, entity, relation), "answers": [], "is_impossible": True, "kind": kind}
+    return question, answers, fact.relation.name
 
 
 def _wording(text: Paragraph, entity: FableEntity, relation: Relation) -> str:
