@@ -191,11 +191,11 @@ def _speaks_of_it(example: Example, old: Entity, new: Entity) -> bool:
         return True
     lowered = example.context.lower()
     places = [match.start() for match in re.finditer(re.escape(new.text.lower()), lowered)]
-    said: set[str] = set()
+    stated: set[str] = set()
     for low, high in sentence_spans(example.context):
         if any(low <= place < high for place in places):
-            said |= set(stems(example.context[low:high]))
-    return len(asked & said) > 0.34 * len(asked)
+            stated |= set(stems(example.context[low:high]))
+    return len(asked & stated) > 0.34 * len(asked)
 
 
 def _other_number(entity: Entity, draw: random.Random) -> str | None:

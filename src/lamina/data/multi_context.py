@@ -32,7 +32,7 @@ from lamina.data.examples import Answer, Example
 from lamina.data.gold_answers import stated_answers
 from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, describe_value, short, text_fault
 from lamina.data.question_records import QUESTION_FORMATS, given_answers, parse_json, question_jsonl_rows
-from lamina.data.squad import Answers, Duplicates
+from lamina.data.squad import AnswerChecking, DuplicateIds
 from lamina.data.squad_format import SquadAnswer
 from lamina.data.tabular import format_of
 from lamina.data.unique_ids import UniqueIds
@@ -70,11 +70,13 @@ class MultiContextQuestion(TypedDict):
 Located = tuple[str, object]  # where a question stands, and what stands there
 
 
-def read_multi_context(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
+def read_multi_context(
+    path: Path, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check"
+) -> list[Example]:
     """All examples of a file, question by question; the first problem is raised."""
     walker = _MultiContextWalker(str(path), duplicate_ids, answers)
     examples = []
-    for found, problems in walker.walk(_rows(path)):
+    for found, problems in walker.walk(_stated_questions(path)):
         if problems:
             raise LaminaError(str(problems[0]))
         examples += found
@@ -85,7 +87,7 @@ def read_multi_context(path: Path, *, duplicate_ids: Duplicates = "error", answe
 def check_multi_context(path: Path) -> Report:
     """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
     walker = _MultiContextWalker(str(path), "error", "check")
-    problems = [problem for _, problems in walker.walk(_rows(path)) for problem in problems]
+    problems = [problem for _, problems in walker.walk(_stated_questions(path)) for problem in problems]
     walker.counts.articles = len(walker.articles)
     walker.warn()
     return Report(str(path), walker.counts, problems)
@@ -94,7 +96,7 @@ def check_multi_context(path: Path) -> Report:
 def holds_contexts(path: Path) -> bool:
     """Whether a file seems to be of questions with paragraphs, by its ending and its first question."""
     try:
-        _, first = next(iter(_rows(path)), ("", None))
+        _, first = next(iter(_stated_questions(path)), ("", None))
     except LaminaError:
         return False
     return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
@@ -163,17 +165,17 @@ def _composed(text: str) -> tuple[str, list[int]]:
 @dataclass(slots=True)
 class _MultiContextWalker:
     file: str
-    duplicate_ids: Duplicates
-    answers: Answers
+    duplicate_ids: DuplicateIds
+    answers: AnswerChecking
     counts: Counts = field(default_factory=Counts)
     articles: set[str] = field(default_factory=set)
     ids: UniqueIds = field(default_factory=lambda: UniqueIds("~"))
     unanswered: int = 0  # questions with answers that no paragraph holds
 
-    def walk(self, rows: Iterable[Located]) -> Iterator[tuple[list[Example], list[Problem]]]:
-        for number, (where, row) in enumerate(rows, 1):
+    def walk(self, questions: Iterable[Located]) -> Iterator[tuple[list[Example], list[Problem]]]:
+        for number, (where, stated) in enumerate(questions, 1):
             faults: list[tuple[str, Fault]] = []
-            examples = self._question(row, number, faults)
+            examples = self._question(stated, number, faults)
             yield examples, [Problem(self.file, where + at, fault.what, fault.fix) for at, fault in faults]
         if not self.counts.questions:
             yield [], [Problem(self.file, "", "holds no questions")]
@@ -183,13 +185,13 @@ class _MultiContextWalker:
             said = f"{self.unanswered} of {self.counts.questions} questions state an answer that none of their paragraphs holds"
             warnings.warn(f"{self.file}: {said}: they count as unanswerable", LaminaWarning, stacklevel=4)
 
-    def _question(self, row: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
+    def _question(self, stated: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
         """The examples of a question; none where something is wrong with it."""
         self.counts.questions += 1
-        if isinstance(row, Fault) or not isinstance(row, Mapping) or not isinstance(row.get("qa"), Mapping):
-            faults.append(("", row if isinstance(row, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
+        if isinstance(stated, Fault) or not isinstance(stated, Mapping) or not isinstance(stated.get("qa"), Mapping):
+            faults.append(("", stated if isinstance(stated, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
             return []
-        qa, paragraphs = row["qa"], _paragraphs(row, faults)
+        qa, paragraphs = stated["qa"], _paragraphs(stated, faults)
         if what := text_fault(qa.get("question", MISSING), "question"):
             faults.append((".qa", Fault(what, "write it or remove the question")))
         group = self._unique_id(qa.get("id"), number, faults)
@@ -245,7 +247,7 @@ class _MultiContextWalker:
         return [str(text).strip() for text, _ in stated]
 
 
-def _rows(path: Path) -> Iterator[Located]:
+def _stated_questions(path: Path) -> Iterator[Located]:
     kind, text = check_name(path), decode(path, unpack(path, read_bytes(path)))
     if kind == ".jsonl":
         yield from ((f"line {line}", row) for line, row in question_jsonl_rows(text, str(path)))
@@ -258,8 +260,8 @@ def _rows(path: Path) -> Iterator[Located]:
     yield from ((f"{prefix}[{number}]", row) for number, row in enumerate(found))
 
 
-def _paragraphs(row: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[Any]:
-    paragraphs = row.get("paragraphs")
+def _paragraphs(question: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[Any]:
+    paragraphs = question.get("paragraphs")
     if not isinstance(paragraphs, list) or not paragraphs:
         what = "paragraphs are missing" if paragraphs is None else f"paragraphs are {describe_value(paragraphs)}"
         faults.append(("", Fault("there are no paragraphs" if paragraphs == [] else what, "give at least one, in a list")))

@@ -57,8 +57,8 @@ def make_sentence_windows(
     begin = (np.full(len(kept), len(layout.before)), segments.context_at)
     for column, number in enumerate((QUERY, CONTEXT) if joined else (QUERY,)):
         here = np.flatnonzero(segment == number)
-        row = window[here]
-        token = tokens.starts[text_of[row, column]] + position[here] - begin[column][row]
+        owner = window[here]
+        token = tokens.starts[text_of[owner, column]] + position[here] - begin[column][owner]
         ids[here], offsets[here] = tokens.ids[token], tokens.offsets[token]
     context = (segment == QUERY) | (segment == CONTEXT)
 

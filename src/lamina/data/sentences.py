@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
 from lamina.data.problems import Fault
-from lamina.data.tabular import Row, as_text, read_table, text_in
+from lamina.data.tabular import TableRow, cell_text, read_table, text_in
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 
@@ -159,14 +159,14 @@ def _has(header: Sequence[str], name: str = "") -> str:
 # Sentences
 
 
-def _sentence(row: Row, columns: _Columns, number: int, *, labelled: bool) -> Sentence:
+def _sentence(row: TableRow, columns: _Columns, number: int, *, labelled: bool) -> Sentence:
     if isinstance(row, Fault):
         raise row
     second = None if columns.second is None else text_in(row, columns.second)
-    label = None if columns.label is None else as_text(row.get(columns.label))
+    label = None if columns.label is None else cell_text(row.get(columns.label))
     if labelled and not label:
         raise Fault(f"{columns.label} is empty")
-    own_id = as_text(row.get(columns.id)) if columns.id is not None else ""
+    own_id = cell_text(row.get(columns.id)) if columns.id is not None else ""
     return Sentence(own_id or str(number), text_in(row, columns.first), second, label or None)
 
 

@@ -73,7 +73,9 @@ def check_writes(name: str, outs: Sequence[Path]) -> None:
             raise LaminaError(f"{out}: is named twice: one would be written over the other")
 
 
-def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answers: squad.Answers = "check") -> list[Example]:
+def load_examples(
+    name: str, *, duplicate_ids: squad.DuplicateIds = "error", answers: squad.AnswerChecking = "check"
+) -> list[Example]:
     """The examples of the data of that name."""
     place = locate_data(name)
     if isinstance(place, Bundled):

@@ -144,7 +144,7 @@ def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -
     if len(groups) < 2:
         raise LaminaError("data.holdout: all rows share their texts, so none can be held out: set data.holdout = 0")
     scores = labels_in(sentence.label for sentence in sentences if sentence.label is not None).are_scores
-    strata = [Counter(None if scores else sentences[row].label for row in group) for group in groups]
+    strata = [Counter(None if scores else sentences[member].label for member in group) for group in groups]
     left = {label: int(share * count) for label, count in sum(strata, Counter()).items()}
     order = np.random.default_rng([seed, 4]).permutation(len(groups)).tolist()
     held: set[int] = set()
@@ -160,25 +160,25 @@ def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -
             room -= len(groups[index])
     if not held:
         held = {min(range(len(groups)), key=lambda index: len(groups[index]))}
-    out = {row for index in held for row in groups[index]}
-    return [s for row, s in enumerate(sentences) if row not in out], [s for row, s in enumerate(sentences) if row in out]
+    out = {member for index in held for member in groups[index]}
+    return [s for n, s in enumerate(sentences) if n not in out], [s for n, s in enumerate(sentences) if n in out]
 
 
 def _sharing_texts(sentences: Sequence[Sentence]) -> list[list[int]]:
-    """The rows in groups: rows with a text in common (letter case and spaces aside) are in one group, however far apart."""
+    """The numbers of the sentences in groups. Those with a text in common (letter case and spaces aside) are in one group."""
     leader = list(range(len(sentences)))
 
-    def lead(row: int) -> int:
-        while leader[row] != row:
-            leader[row] = row = leader[leader[row]]
-        return row
+    def lead(member: int) -> int:
+        while leader[member] != member:
+            leader[member] = member = leader[leader[member]]
+        return member
 
     seen: dict[str, int] = {}
-    for row, sentence in enumerate(sentences):
+    for number, sentence in enumerate(sentences):
         for text in filter(None, (sentence.first, sentence.second)):
-            other = seen.setdefault(" ".join(text.casefold().split()), row)
-            leader[lead(row)] = lead(other)
+            other = seen.setdefault(" ".join(text.casefold().split()), number)
+            leader[lead(number)] = lead(other)
     groups: dict[int, list[int]] = defaultdict(list)
-    for row in range(len(sentences)):
-        groups[lead(row)].append(row)
+    for number in range(len(sentences)):
+        groups[lead(number)].append(number)
     return list(groups.values())

@@ -32,8 +32,8 @@ from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError
 from lamina.utils.files import check_apart, decode, pack, read_bytes, unpack, write_atomically
 
-Duplicates = Literal["error", "rename"]
-Answers = Literal["check", "ignore"]
+DuplicateIds = Literal["error", "rename"]
+AnswerChecking = Literal["check", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class CheckedQuestion:
 # The four things to do with a file
 
 
-def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
+def read(path: Path, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check") -> list[Example]:
     """All examples of a file; the first problem is raised. ``answers="ignore"`` reads questions for predicting only."""
     return _examples(_walk_file(Path(path), duplicate_ids=duplicate_ids, answers=answers, counts=Counts()))
 
 
 def parse_corpus(
-    corpus: Mapping[str, object], name: str, *, duplicate_ids: Duplicates = "error", answers: Answers = "check"
+    corpus: Mapping[str, object], name: str, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check"
 ) -> list[Example]:
     """The same as `read` for a SQuAD object in memory; `name` stands for the file in messages."""
     counts = Counts()
@@ -143,14 +143,16 @@ def _examples(found: Iterable[CheckedQuestion]) -> list[Example]:
 # The walker
 
 
-def _walk_file(path: Path, *, duplicate_ids: Duplicates, answers: Answers, counts: Counts) -> Iterator[CheckedQuestion]:
+def _walk_file(
+    path: Path, *, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts
+) -> Iterator[CheckedQuestion]:
     data = read_bytes(path)
     ending, text = format_of(path, QUESTION_FORMATS), decode(path, unpack(path, data))
     return _walk(question_records(text, str(path), ending, counts), str(path), duplicate_ids, answers, counts)
 
 
 def _walk(
-    records: Iterable[QuestionRecord | Problem], file: str, duplicate_ids: Duplicates, answers: Answers, counts: Counts
+    records: Iterable[QuestionRecord | Problem], file: str, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts
 ) -> Iterator[CheckedQuestion]:
     walker = _SquadWalker(file, duplicate_ids, answers, counts)
     empty = True
@@ -164,7 +166,7 @@ def _walk(
 class _SquadWalker:
     """Checks one record after the other; remembers ids and groups."""
 
-    def __init__(self, file: str, duplicate_ids: Duplicates, answers: Answers, counts: Counts) -> None:
+    def __init__(self, file: str, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts) -> None:
         self._file, self._duplicate_ids, self._answers, self._counts = file, duplicate_ids, answers, counts
         self._ids = UniqueIds("~")
         self._groups: dict[tuple[str, str], str] = {}  # (own id, question) -> the first id that it was given

@@ -32,8 +32,8 @@ TABLE_FORMATS: Final = (".csv", ".tsv", ".jsonl")
 _LONGEST_CELL: Final = 2**31 - 1  # the largest limit that every platform's csv module takes
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
-Row = Mapping[str, object] | Fault
-NumberedRow = tuple[int, Row]  # the line on which the row starts, and the row
+TableRow = Mapping[str, object] | Fault
+NumberedRow = tuple[int, TableRow]  # the line on which the row starts, and the row
 Cells = list[str] | Fault
 
 
@@ -92,7 +92,7 @@ def jsonl_rows(text: str, file: str) -> Iterator[NumberedRow]:
             yield number, _jsonl_row(line)
 
 
-def _jsonl_row(line: str) -> Row:
+def _jsonl_row(line: str) -> TableRow:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -131,7 +131,7 @@ def _delimiter_of(header: str) -> str:
     return "\t" if "\t" in header else max(",;", key=header.count)
 
 
-def _named(header: Sequence[str], cells: Cells) -> Row:
+def _named(header: Sequence[str], cells: Cells) -> TableRow:
     if isinstance(cells, Fault):
         return cells
     if len(cells) != len(header):
@@ -204,7 +204,7 @@ def text_in(row: Mapping[str, object], column: str) -> str:
     return str(value).strip()
 
 
-def as_text(value: object) -> str:
+def cell_text(value: object) -> str:
     """A label or an id as text: JSON's numbers and truth values as JSON writes them."""
     if value is None:
         return ""

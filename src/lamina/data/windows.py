@@ -107,8 +107,8 @@ class Windows:
 
     def windows_of(self, items: Sequence[int] | Longs) -> Longs:
         """The windows that some items are made of, item by item."""
-        rows: Longs = (np.asarray(items, np.int64)[:, None] * self.sides + np.arange(self.sides)).ravel()
-        return rows
+        windows: Longs = (np.asarray(items, np.int64)[:, None] * self.sides + np.arange(self.sides)).ravel()
+        return windows
 
 
 def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Windows:
