@@ -99,3 +99,9 @@ def test_endings_and_formats() -> None:
     ]
     with pytest.raises(LaminaError, match=r"a\.tsv: unknown ending: expected \.json or \.csv, alone or with"):
         format_of(Path("a.tsv"), (".json", ".csv"))
+
+
+def test_a_return_outside_quotes_breaks_its_row_and_leaves_no_half_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"one,two\na\rb,c\nd,e\n")
+    assert lines_of(path) == ([4], [2])

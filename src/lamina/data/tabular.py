@@ -12,11 +12,11 @@ an ordinary character.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -170,7 +170,8 @@ def _quoted_cells(text: str, delimiter: str) -> list[tuple[int, Cells]]:
     where it is not as wide as the header: there a quote was never closed. The csv module's limit on the size of a cell
     belongs to the process, so the old one is restored.
     """
-    lines = io.StringIO(text, newline="").readlines()
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    numbers = list(accumulate((1 + _returns_inside(line) for line in lines), initial=1))
     rows: list[tuple[int, Cells]] = []
     first, width = 0, 0
     limit = csv.field_size_limit(_LONGEST_CELL)
@@ -183,14 +184,19 @@ def _quoted_cells(text: str, delimiter: str) -> list[tuple[int, Cells]]:
                     if end > first + 1 and len(cells) != width:
                         raise csv.Error("a quote is opened and never closed")
                     if any(cells):
-                        rows.append((first + 1, cells))
+                        rows.append((numbers[first], cells))
                     first = end
             except csv.Error as error:
-                rows.append((first + 1, Fault(f"not CSV: {error}", 'quote texts with "…" and double the quotes in them')))
+                rows.append((numbers[first], Fault(f"not CSV: {error}", 'quote texts with "…" and double the quotes in them')))
                 first += 1
     finally:
         csv.field_size_limit(limit)
     return rows
+
+
+def _returns_inside(line: str) -> int:
+    """How many carriage returns end a line of their own: those that no line feed follows."""
+    return line.count("\r") - line.endswith("\r\n")
 
 
 # Cells
