@@ -55,7 +55,7 @@ def questions_of(examples: Iterable[Example]) -> dict[str, list[Example]]:
     return found
 
 
-def counted(examples: Sequence[Example]) -> str:
+def question_counts(examples: Sequence[Example]) -> str:
     """How many questions there are, and how many contexts if some have several."""
     questions = len(questions_of(examples))
     return f"{questions} questions" + (f" with {len(examples)} contexts" if questions < len(examples) else "")

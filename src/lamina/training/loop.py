@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from lamina.model import Model
 from lamina.model.weights import copy_weights, load_weights
 from lamina.objectives import Remembers
 from lamina.objectives.loss import Loss
+from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
 from lamina.training.gradients import Surgery
 from lamina.training.schedules import share_of_peak
@@ -29,14 +29,6 @@ from lamina.utils.progress import Progress
 
 S = TypeVar("S")
 Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name, task by task
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """`score` decides which checkpoint is best; `metrics` are logged."""
-
-    score: float
-    metrics: dict[str, float]
 
 
 def fit(
