@@ -117,7 +117,7 @@ def test_ensembles(dev: Path, tmp_path: Path) -> None:
 def several(tmp_path: Path) -> Path:
     """Thirty questions with three contexts each."""
     path = tmp_path / "several.jsonl"
-    multi_context.write(path, with_neighbours(tiny.corpus(6), 3, hits="impossible").questions)
+    multi_context.write_questions(path, with_neighbours(tiny.corpus(6), 3, hits="impossible").questions)
     return path
 
 

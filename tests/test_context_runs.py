@@ -34,7 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on questions with three contexts each, two of which are trained on."""
     folder = tmp_path_factory.mktemp("contexts")
     for name, seed in (("train", 0), ("dev", 1)):
-        multi_context.write(folder / f"{name}.json", with_neighbours(tiny.corpus(), 3, seed=seed, hits="impossible").questions)
+        multi_context.write_questions(
+            folder / f"{name}.json", with_neighbours(tiny.corpus(), 3, seed=seed, hits="impossible").questions
+        )
     (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
     done = lamina(
         *("train", folder / "small.toml", "--out", folder / "run", "--set", "data.contexts=2"),
@@ -61,7 +63,7 @@ def test_both_scores_are_written(folder: Path) -> None:
     fitted, questions = info["tasks"]["main"], scores["questions"]
     assert set(questions) == {"zero", "tuned", "best", "korquad", "korquad_always"}
     assert (scores["korquad"]["total"], questions["korquad"]["total"]) == (32, 32)
-    golds = whole_questions(multi_context.read(folder / "dev.json")[:120])
+    golds = whole_questions(multi_context.read_multi_context(folder / "dev.json")[:120])
     answered = [question for question in golds if question.answers]
     assert questions["korquad"] == korquad(answered, json.loads((folder / "run" / "questions.json").read_text()))
     assert (scores["zero"]["total"], questions["zero"]["total"]) == (120, 40)
@@ -74,7 +76,7 @@ def test_both_scores_are_written(folder: Path) -> None:
 
 
 def test_evaluate_says_the_same(folder: Path) -> None:
-    dev = multi_context.read(folder / "dev.json")[:120]
+    dev = multi_context.read_multi_context(folder / "dev.json")[:120]
     reader = library.load(folder / "run", device="cpu", threads=1)
     assert (
         reader.question_threshold
@@ -142,7 +144,7 @@ def test_inspect_counts_questions_not_contexts(folder: Path, tmp_path: Path) -> 
 def test_predictions_of_questions_are_scored(folder: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev.jsonl"
     rows = json.loads((folder / "dev.json").read_text())["data"][:40]
-    multi_context.write(dev, rows)
+    multi_context.write_questions(dev, rows)
     said = folder / "run" / "questions.json"
     scores = json.loads(lamina("score", "--data", dev, "--predictions", said, "--per", "question", "--json").out)
     wanted = json.loads((folder / "run" / "scores.json").read_text())["questions"]["tuned"]
@@ -168,7 +170,7 @@ def test_questions_are_counted_and_their_contexts_chosen(folder: Path) -> None:
     assert {e.group for e in two if e.answers} == {e.group for e in kept if e.answers}
     half, _ = split(task(folder, questions=30, contexts=2, fraction=0.5), 0)
     assert set(half) < set(two) and len({e.group for e in half}) == round(len({e.group for e in two}) / 2)
-    assert SPANS.dev(task(folder, dev_questions=7), FileCache()) == multi_context.read(folder / "dev.json")[:21]
+    assert SPANS.dev(task(folder, dev_questions=7), FileCache()) == multi_context.read_multi_context(folder / "dev.json")[:21]
     assert split(task(folder, holdout=0), 0) == (everything, [])
 
 
@@ -177,7 +179,7 @@ def test_the_papers_rule_is_an_option(folder: Path) -> None:
     ours = library.load(folder / "run", device="cpu", threads=1)
     across = paper.recipe.answer.model_copy(update={"across": "paper_probability"})
     paper = library.Reader(replace(paper.trained, recipe=paper.recipe.model_copy(update={"answer": across})))
-    dev = multi_context.read(folder / "dev.json")
+    dev = multi_context.read_multi_context(folder / "dev.json")
     found, usual = paper.evaluate(dev), ours.evaluate(dev)
     assert found["zero"] == usual["zero"], "a single context is answered alike"
     assert found["questions"]["zero"] != usual["questions"]["zero"]

@@ -56,7 +56,7 @@ def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times
 @pytest.mark.parametrize("across", ["margin", "paper_probability"])
 def test_questions_with_several_contexts(dev: Path, tmp_path: Path, across: Across) -> None:
     """Over all contexts of a question, each run votes at its threshold for questions."""
-    multi_context.write(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
+    multi_context.write_questions(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
     run = make_run(tmp_path / "run", tmp_path / "several.jsonl", 0, answer=AnswerOptions(across=across), threshold=1.25)
     alone = ensemble([run.path] * 2, tmp_path / "alone", how="mean")["scores"]
     own = read_json(run.scores)

@@ -54,8 +54,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data, and two checkpoints as they were published: a pickled ELECTRA discriminator, and a cased BERT."""
     folder = tmp_path_factory.mktemp("korean")
     questions = [question(number) for number in range(32)]
-    multi_context.write(folder / "train.jsonl", questions[:24])
-    multi_context.write(folder / "dev.jsonl", questions[24:])
+    multi_context.write_questions(folder / "train.jsonl", questions[:24])
+    multi_context.write_questions(folder / "dev.jsonl", questions[24:])
     words = vocabulary(questions)
     sizes: dict[str, Any] = {
         "vocab_size": len(words),

@@ -14,10 +14,10 @@ import pytest
 from pydantic import ValidationError
 
 from lamina.augment.antonyms import ANTONYMS
-from lamina.augment.entities import known_names, names, numerals, sentences
-from lamina.augment.similar_texts import Library, other_paragraph
+from lamina.augment.entities import known_names, names, numerals, sentence_spans
+from lamina.augment.similar_texts import TextIndex, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
-from lamina.augment.synthetic import MARKS, source_id, squeeze
+from lamina.augment.synthetic import ID_SUFFIXES, letters_and_digits, source_id
 from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable, with_unanswerable
 from lamina.data.examples import Answer, Example
 from lamina.data.squad import read
@@ -95,10 +95,10 @@ def test_numerals() -> None:
 
 
 def test_sentences_cover_the_text() -> None:
-    found = sentences(PLAN)
+    found = sentence_spans(PLAN)
     assert len(found) == 4 and found[0][0] == 0 and found[-1][1] == len(PLAN)
     assert "".join(PLAN[low:high] for low, high in found) == PLAN
-    assert sentences("") == []
+    assert sentence_spans("") == []
 
 
 def test_the_list_of_opposites() -> None:
@@ -212,13 +212,13 @@ def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
     answer = paragraph("A heron in Wells likes dried Figs, green moss and river weed.", None, "who?", "3")
     alike = paragraph("Bronze statues of a heron adorn the harbour at Wells, which children adore.", None, "who?", "4")
     others = [paragraph(f"Otters swim in lake {number}.", None, "who?", f"o{number}", "b") for number in range(10)]
-    library = Library([source, twin, answer, alike, *others])
+    library = TextIndex([source, twin, answer, alike, *others])
     made = other_paragraph(source, library)
     assert made is not None and made.context == alike.context
     assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1#other-paragraph", source.question, ())
-    assert other_paragraph(source, Library([source, twin, answer, *others])) is None
+    assert other_paragraph(source, TextIndex([source, twin, answer, *others])) is None
     given = dataclasses.replace(source, id="1#1", context=alike.context, answers=())
-    assert other_paragraph(source, Library([source, given, twin, answer, alike, *others])) is None, "it has that one already"
+    assert other_paragraph(source, TextIndex([source, given, twin, answer, alike, *others])) is None, "it has that one already"
     unnamed = paragraph(facts.replace("Wells", "wells"), "figs", "What does the heron of the wells eat every morning?", "1")
     assert other_paragraph(unnamed, library) is None
     assert other_paragraph(unnamed, library, {"heron"}) is not None
@@ -305,7 +305,7 @@ def test_a_question_is_tried_with_each_context_that_answers_it() -> None:
 def test_a_paragraph_is_of_the_article_whose_questions_it_answers() -> None:
     own = paragraph("Ada Thorn was born in 1890.", "1890", "When was Ada Thorn born?", "q1#0", "Ada")
     lent = paragraph("Ada Thorn was born in 1890.", None, "Who was Bob?", "q0#1", "Bob")
-    assert [text.article for text in Library([lent, own])._texts] == ["Ada"]
+    assert [text.article for text in TextIndex([lent, own])._texts] == ["Ada"]
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -324,7 +324,7 @@ def test_each_says_how_it_was_made() -> None:
     examples = fables()
     ids = {example.id for example in examples if example.answers}
     made = make_unanswerable(examples, UnanswerableOptions(share=0.45, kinds=("negation", "paragraph")), 0)
-    assert {f"#{one.id.rpartition('#')[2]}" for one in made} <= set(MARKS.values())
+    assert {f"#{one.id.rpartition('#')[2]}" for one in made} <= set(ID_SUFFIXES.values())
     assert all(source_id(one.id) in ids and not one.answers for one in made)
 
 
@@ -387,7 +387,7 @@ def test_real_questions(shared: Path) -> None:
         assert original.answers and not one.answers
         if one.id.endswith("#other-paragraph"):
             assert one.question == original.question and one.context != original.context
-            assert not any(squeeze(answer.text) in squeeze(one.context) for answer in original.answers)
+            assert not any(letters_and_digits(answer.text) in letters_and_digits(one.context) for answer in original.answers)
         else:
             assert one.context == original.context and one.question != original.question
             assert "  " not in one.question or "  " in original.question

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
+from lamina.data.squad_format import SquadCorpus
 from lamina.scoring.squad import score_squad2
 
 _WORD: Final = re.compile(r"[A-Za-z0-9']+")
@@ -23,7 +24,7 @@ _MONTH: Final = re.compile(rf"\b(?:{_MONTHS})\b")
 _STEPS: Final = 40
 
 
-def overlap_baseline(corpus: dict[str, Any]) -> dict[str, str]:
+def overlap_baseline(corpus: SquadCorpus) -> dict[str, str]:
     """An answer for every question id; empty where the overlap is too small."""
     texts: dict[str, str] = {}
     overlaps: dict[str, float] = {}

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.data import multi_context
-from lamina.data.bm25 import K1, B, Hits, Search, with_neighbours, words
+from lamina.data.bm25 import K1, B, BM25Index, Hits, search_terms, with_neighbours
 from lamina.data.examples import Answer, Example
 from lamina.data.sources import load_examples
 from lamina.data.squad import to_squad
@@ -28,12 +28,12 @@ TEXTS = st.lists(st.lists(WORDS, max_size=12).map(" ".join), min_size=1, max_siz
 
 
 def naive(texts: list[str], query: str) -> list[float]:
-    bags = [Counter(words(text)) for text in texts]
+    bags = [Counter(search_terms(text)) for text in texts]
     mean = sum(bag.total() for bag in bags) / len(bags)
     scores = []
     for bag in bags:
         score = 0.0
-        for word in words(query):
+        for word in search_terms(query):
             holding = sum(word in other for other in bags)
             rarity = math.log(1 + (len(bags) - holding + 0.5) / (holding + 0.5))
             if bag[word]:
@@ -45,7 +45,7 @@ def naive(texts: list[str], query: str) -> list[float]:
 @settings(max_examples=60)
 @given(TEXTS, st.lists(st.sampled_from(["owl", "mouse", "barn", "서울", "unheard"]), max_size=5).map(" ".join))
 def test_scores_are_those_of_the_formula(texts: list[str], query: str) -> None:
-    search = Search(texts)
+    search = BM25Index(texts)
     np.testing.assert_allclose(search.scores(query), naive(texts, query), rtol=1e-5, atol=1e-6)
     scores = search.scores(query).tolist()
     best = sorted(range(len(texts)), key=lambda number: (-scores[number], number))
@@ -54,14 +54,14 @@ def test_scores_are_those_of_the_formula(texts: list[str], query: str) -> None:
 
 
 def test_words() -> None:
-    assert words("Don't PANIC, it's 42!") == ["don", "t", "panic", "it", "s", "42"]
-    assert words("Ångström") == words("A\u030angstro\u0308m")
-    assert words("東京タワー x") == ["東京", "京タ", "タワ", "ワー", "x"]
-    assert words("가 나다") == ["가", "나다"] and words(" ?!") == []
+    assert search_terms("Don't PANIC, it's 42!") == ["don", "t", "panic", "it", "s", "42"]
+    assert search_terms("Ångström") == search_terms("A\u030angstro\u0308m")
+    assert search_terms("東京タワー x") == ["東京", "京タ", "タワ", "ワー", "x"]
+    assert search_terms("가 나다") == ["가", "나다"] and search_terms(" ?!") == []
 
 
 def test_a_particle_does_not_hide_a_word() -> None:
-    search = Search(["부산은 바다에 있다.", "서울에서는 한강이 흐른다."])
+    search = BM25Index(["부산은 바다에 있다.", "서울에서는 한강이 흐른다."])
     assert next(search.best("서울은 어디에?")) == 1
 
 
@@ -70,10 +70,10 @@ def test_each_question_gets_its_own_paragraph_and_those_most_like_it(hits: Hits,
     examples = corpus()
     made = with_neighbours(examples, 4, seed=3, hits=hits)
     path = tmp_path / "a.jsonl"
-    multi_context.write(path, made.questions)
+    multi_context.write_questions(path, made.questions)
     read = load_examples(str(path))
     paragraphs = list(dict.fromkeys(example.context for example in examples))
-    search = Search(paragraphs)
+    search = BM25Index(paragraphs)
     found = 0
     assert made.paragraphs == len(read)
     for number, example in enumerate(examples):
@@ -116,7 +116,7 @@ def test_the_order_is_drawn_by_the_seed() -> None:
 def test_the_own_paragraph_keeps_its_place(tmp_path: Path) -> None:
     text = "An owl, then a barn owl."
     examples = [Example("a", "Which owl?", text, (Answer("owl", 20),), "a", "t"), Example("b", "Who?", "Nobody.", (), "b", "u")]
-    multi_context.write(tmp_path / "a.json", with_neighbours(examples, 5).questions)
+    multi_context.write_questions(tmp_path / "a.json", with_neighbours(examples, 5).questions)
     read = load_examples(str(tmp_path / "a.json"))
     assert [one.answers for one in read if one.group == "a" and one.context == text] == [(Answer("owl", 20),)]
     assert len(read) == 4, "there are no more paragraphs than two"
@@ -131,7 +131,7 @@ def test_questions_that_have_several_contexts_already() -> None:
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(LaminaError, match=r"pip install 'lamina-qa\[contexts\]'"):
-        Search(["text"])
+        BM25Index(["text"])
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -19,7 +19,8 @@ from lamina.data.fables.asides import ASIDES
 from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import LEXICONS, Split
 from lamina.data.fables.questions import WEIGHTS
-from lamina.data.fables.tables import Kind
+from lamina.data.fables.schema import ArticleKind
+from lamina.data.squad_format import SquadCorpus, SquadParagraph, SquadQuestion
 from lamina.scoring.squad import score_squad2
 from tests.data.overlap import overlap_baseline
 
@@ -29,15 +30,15 @@ SLOTS = {"s", "p", "o", "v", "town", "person", "year"}
 
 
 @cache
-def corpus(split: Split) -> dict[str, Any]:
+def corpus(split: Split) -> SquadCorpus:
     return make(split)
 
 
-def paragraphs(split: Split) -> list[dict[str, Any]]:
+def paragraphs(split: Split) -> list[SquadParagraph]:
     return [paragraph for article in corpus(split)["data"] for paragraph in article["paragraphs"]]
 
 
-def questions(split: Split) -> list[dict[str, Any]]:
+def questions(split: Split) -> list[SquadQuestion]:
     return [qa for paragraph in paragraphs(split) for qa in paragraph["qas"]]
 
 
@@ -66,7 +67,7 @@ def test_known_words_open_the_corpus_on_every_platform() -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_reader_takes_it(split: Split) -> None:
-    examples = list(squad.parse(corpus(split), "fables"))
+    examples = list(squad.parse_corpus(corpus(split), "fables"))
     assert len(examples) == len(questions(split))
 
 
@@ -124,7 +125,7 @@ def test_bad_arguments_are_named() -> None:
 # Tables
 
 
-def templates(kind: Kind, split: Split) -> Iterator[str]:
+def templates(kind: ArticleKind, split: Split) -> Iterator[str]:
     for relation in kind.relations:
         yield from relation.plans(split)
         yield from relation.questions(split)
@@ -143,7 +144,7 @@ def test_there_are_many_kinds_each_with_many_relations_and_wordings() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_tables_are_consistent(kind: Kind) -> None:
+def test_tables_are_consistent(kind: ArticleKind) -> None:
     names = [relation.name for relation in kind.relations]
     assert len(set(names)) == len(names)
     for relation in kind.relations:

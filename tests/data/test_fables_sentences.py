@@ -18,7 +18,7 @@ from lamina.data.fables.names import LEXICONS, Split
 from lamina.data.fables.opinions import ASPECTS, OWN, PHRASES, SHARED, WAYS
 from lamina.data.fables.sentences import TASKS, SentenceTask, make_sentences, write_sentences
 from lamina.data.fables.statements import FRAMES, Fact, Statement, opposed, renamed, revalued, similarity, swapped, turned
-from lamina.data.fables.values import Source
+from lamina.data.fables.values import FreshValues
 from lamina.data.labels import labels_in
 from lamina.data.sentences import read_sentences
 
@@ -143,8 +143,8 @@ def test_shares_of_labels(split: Split) -> None:
     assert labels_in(row.label or "" for row in rows("similarity", split)).high == 5
 
 
-def source() -> Source:
-    return Source(random.Random(5), "train")
+def source() -> FreshValues:
+    return FreshValues(random.Random(5), "train")
 
 
 def test_similarity_counts_facts() -> None:

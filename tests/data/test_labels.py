@@ -26,7 +26,7 @@ def test_the_bounds_belong_to_the_scores() -> None:
     labels = Labels(low=1, high=5)
     assert labels.are_scores
     assert [labels.number("1"), labels.number("5.000")] == [1, 5]
-    assert [labels.share(number) for number in (1, 2, 5)] == [0, 0.25, 1]
+    assert [labels.score(share) for share in (0, 0.25, 1)] == [1, 2, 5]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -218,13 +218,13 @@ def test_broken_rows(tmp_path: Path, row: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("{", "not a JSON object"),
-        ("[1]", "not a JSON object"),
+        ("{", "not JSON (Expecting property name enclosed in double quotes at column 2)"),
+        ("[1]", "expected a JSON object, found a list"),
         ('{"text": 5, "label": 1}', "text is 5, not a text"),
         ('{"text": null, "label": 1}', "text is null, not a text"),
         ('{"label": 1}', "text is empty"),
         ('{"text": "x"}', "label is empty"),
-        ('{"text": "\\ud800", "label": 1}', "text holds half a character (a lone surrogate)"),
+        ('{"text": "\\ud800", "label": 1}', "text holds half a character (a lone surrogate) at 0"),
     ],
 )
 def test_broken_rows_of_jsonl(tmp_path: Path, row: str, said: str) -> None:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.fables.sentences import make_sentences
 from lamina.data.sentences import ColumnOptions
 from lamina.data.squad import to_squad
+from lamina.data.squad_format import SquadCorpus
 from lamina.errors import LaminaError
 
 EXAMPLE = Example("q1", "What flies?", "An owl flies.", (Answer("An owl", 0),), "q1", "Owls")
@@ -31,7 +31,7 @@ def write(path: Path) -> Path:
 
 def complaint(name: str) -> str:
     with pytest.raises(LaminaError) as caught:
-        sources.locate(name)
+        sources.locate_data(name)
     text = str(caught.value)
     assert "\n" not in text
     return text
@@ -57,22 +57,22 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def make(split: str) -> dict[str, Any]:
+    def make(split: str) -> SquadCorpus:
         asked.append(split)
         return CORPUS
 
     monkeypatch.setattr(fables, "make", make, raising=False)
     write(tmp_path / "fables" / "dev")
-    assert sources.locate("fables/dev") == sources.Bundled("fables/dev")
+    assert sources.locate_data("fables/dev") == sources.Bundled("dev")
     assert sources.load_examples("fables/dev") == [EXAMPLE]
     assert asked == ["dev"]
 
 
 def test_a_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None:
     write(data / "own.json")
-    assert sources.locate("own.json") == data / "own.json"
+    assert sources.locate_data("own.json") == data / "own.json"
     write(tmp_path / "own.json")
-    assert sources.locate("own.json") == Path("own.json")
+    assert sources.locate_data("own.json") == Path("own.json")
     assert sources.load_examples("own.json") == [EXAMPLE]
 
 
@@ -81,12 +81,12 @@ def test_the_data_folder_adds_the_ending(data: Path, ending: str) -> None:
     file = data / "sub" / f"own-v1.1{ending}"
     file.parent.mkdir()
     file.touch()
-    assert sources.locate("sub/own-v1.1") == file
+    assert sources.locate_data("sub/own-v1.1") == file
 
 
 def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert sources.locate("~/" + write(tmp_path / "own.json").name) == tmp_path / "own.json"
+    assert sources.locate_data("~/" + write(tmp_path / "own.json").name) == tmp_path / "own.json"
 
 
 def test_unknown_name_says_where_it_looked_and_what_is_close(data: Path) -> None:
@@ -128,10 +128,10 @@ def test_available(data: Path) -> None:
     file = write(data / "sub" / "own.json")
     (data / "notes.txt").touch()
     assert sources.available() == [
-        *(sources.Listed(name, "generated") for name in sources.BUNDLED),
-        sources.Listed("sub/own.json", "json", file.stat().st_size, file),
+        *(sources.AvailableData(name, "generated") for name in sources.BUNDLED),
+        sources.AvailableData("sub/own.json", "json", file.stat().st_size, file),
     ]
-    assert sources.locate("sub/own.json") == file
+    assert sources.locate_data("sub/own.json") == file
 
 
 # Sentences
@@ -279,7 +279,7 @@ def cached_hub(cache: Path, files: list[str]) -> None:
 @pytest.mark.usefixtures("hub")
 @pytest.mark.parametrize("name", ["hub:ann/owls/data/dev-v1.json", "ann/owls:dev", "ann/owls:train", "hub:ann/owls:dev"])
 def test_fetches_from_the_hub(name: str, cache: Path) -> None:
-    path = sources.locate(name)
+    path = sources.locate_data(name)
     assert isinstance(path, Path)
     assert path.is_relative_to(cache)
     assert sources.load_examples(name) == [EXAMPLE]
@@ -287,8 +287,8 @@ def test_fetches_from_the_hub(name: str, cache: Path) -> None:
 
 @pytest.mark.usefixtures("hub")
 def test_a_split_is_the_file_of_that_whole_name_or_else_word() -> None:
-    assert str(sources.locate("ann/owls:dev")).endswith("data/dev.json")
-    assert str(sources.locate("ann/owls:train")).endswith("data/train-v1.json")
+    assert str(sources.locate_data("ann/owls:dev")).endswith("data/dev.json")
+    assert str(sources.locate_data("ann/owls:train")).endswith("data/train-v1.json")
     assert "several files fit: name one, as in hub:ann/owls/extra/a-test.csv" in complaint("ann/owls:test")
     assert "no file of ann/owls is named after 'tset'" in complaint("ann/owls:tset")
 
@@ -317,7 +317,7 @@ def test_offline_without_a_cache_is_one_clear_line(name: str) -> None:
 
 
 def test_the_environment_variable_is_what_switches_it_off(tmp_path: Path) -> None:
-    code = "from lamina.data.sources import locate; locate('hub:ann/owls/dev.json')"
+    code = "from lamina.data.sources import locate_data; locate_data('hub:ann/owls/dev.json')"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert "LaminaError: hub:ann/owls/dev.json: the hub is switched off (HF_HUB_OFFLINE)" in done.stderr

@@ -15,7 +15,7 @@ from lamina.data.splits import (
     choose_contexts,
     every,
     first_questions,
-    hold_out,
+    hold_out_articles,
     hold_out_sentences,
     per_class,
     sample,
@@ -35,7 +35,7 @@ def articles(sizes: list[int]) -> list[Example]:
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=40), st.floats(0.01, 0.9), st.integers(0, 9))
 def test_whole_articles_are_held_out_and_nothing_is_lost(sizes: list[int], share: float, seed: int) -> None:
     examples = articles(sizes)
-    kept, held = hold_out(examples, share, seed)
+    kept, held = hold_out_articles(examples, share, seed)
     assert not {e.article for e in kept} & {e.article for e in held}
     assert sorted(e.id for e in kept + held) == sorted(e.id for e in examples)
     assert [e for e in examples if e in kept] == kept, "the old order"
@@ -50,23 +50,23 @@ def test_whole_articles_are_held_out_and_nothing_is_lost(sizes: list[int], share
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.5])
 def test_the_share_is_about_right(share: float) -> None:
     examples = articles([3, 5, 2, 4, 6] * 40)
-    assert len(hold_out(examples, share, 0)[1]) / len(examples) == pytest.approx(share, abs=0.005)
+    assert len(hold_out_articles(examples, share, 0)[1]) / len(examples) == pytest.approx(share, abs=0.005)
 
 
 def test_the_seed_decides() -> None:
     examples = corpus()
-    assert hold_out(examples, 0.3, 1) == hold_out(examples, 0.3, 1)
-    assert len({tuple(e.article for e in hold_out(examples, 0.3, seed)[1]) for seed in range(8)}) > 4
+    assert hold_out_articles(examples, 0.3, 1) == hold_out_articles(examples, 0.3, 1)
+    assert len({tuple(e.article for e in hold_out_articles(examples, 0.3, seed)[1]) for seed in range(8)}) > 4
 
 
 def test_a_share_of_nothing_holds_nothing_out() -> None:
     examples = corpus(1)
-    assert hold_out(examples, 0, 0) == (examples, [])
+    assert hold_out_articles(examples, 0, 0) == (examples, [])
 
 
 def test_one_article_cannot_be_split() -> None:
     with pytest.raises(LaminaError, match=r"one article.*data\.holdout = 0"):
-        hold_out(corpus(1), 0.1, 0)
+        hold_out_articles(corpus(1), 0.1, 0)
 
 
 def test_samples_keep_the_order_and_grow_with_the_count() -> None:
@@ -240,7 +240,7 @@ def test_the_contexts_of_a_question_are_held_out_together(answerable: list[list[
     home = {example.group: example.article for example in reversed(examples)}
     if len(set(home.values())) == 1:
         return
-    kept, held = hold_out(examples, share, seed)
+    kept, held = hold_out_articles(examples, share, seed)
     assert not {e.group for e in kept} & {e.group for e in held} and kept and held
     assert not {home[e.group] for e in kept} & {home[e.group] for e in held}
     assert len(kept) + len(held) == len(examples)
@@ -264,7 +264,7 @@ def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() 
         for q in range(4)
         for k in range(3)
     ]
-    kept, held = hold_out(examples, 0.25, 0)
+    kept, held = hold_out_articles(examples, 0.25, 0)
     unseen = {example.context for example in held if example.answers}
     assert unseen & {example.context for example in kept}
     left = without_unseen(kept, held)

@@ -33,8 +33,8 @@ from lamina.utils.files import read_text
 Operation = Literal["swap", "delete", "duplicate", "synonyms", "insert", "punctuation"]
 Synonyms = Mapping[str, Sequence[str]]  # a lower-case word -> what may stand for it
 
-NONE: Final[Synonyms] = MappingProxyType({})
-MARKS: Final = (".", ";", "?", ":", "!", ",")  # AEDA's
+NO_SYNONYMS: Final[Synonyms] = MappingProxyType({})
+PUNCTUATION: Final = (".", ";", "?", ":", "!", ",")  # AEDA's
 
 _WORD: Final = re.compile(r"\S+")
 _SENTENCE_END: Final = re.compile(r"[.!?。！？…][\"'”’)\]»」』》]*$")
@@ -98,18 +98,18 @@ def augment_all(
     seed: int,
     epoch: int = 0,
     share: float | Sequence[float] = 1.0,
-    synonyms: Synonyms = NONE,
+    synonyms: Synonyms = NO_SYNONYMS,
 ) -> list[Example]:
     """The examples of one epoch. With `mix` each stands there as it is and augmented, the latter with `#eda` at its id.
     `share` is how much of training is done then, one for all or one for each."""
     shares = [share] * len(examples) if isinstance(share, float | int) else share
-    made = [
+    augmented = [
         augment(example, options, seed=seed, epoch=epoch, share=done, synonyms=synonyms)
         for example, done in zip(examples, shares, strict=True)
     ]
     if not options.mix:
-        return made
-    return [*examples, *(replace(example, id=f"{example.id}#eda") for example in made)]
+        return augmented
+    return [*examples, *(replace(example, id=f"{example.id}#eda") for example in augmented)]
 
 
 def augment(
@@ -119,7 +119,7 @@ def augment(
     seed: int,
     epoch: int = 0,
     share: float = 1.0,
-    synonyms: Synonyms = NONE,
+    synonyms: Synonyms = NO_SYNONYMS,
 ) -> Example:
     """The example with its context augmented and its answers where they are now. Equal for equal (seed, epoch, id)."""
     alpha = options.strength(share)
@@ -225,7 +225,7 @@ class _Text:
         """A punctuation mark stands somewhere between words, `count` times."""
         for _ in range(count):
             if free := self.free():
-                self.insert(draw.choice(MARKS), self.pieces[draw.choice(free)].group, draw)
+                self.insert(draw.choice(PUNCTUATION), self.pieces[draw.choice(free)].group, draw)
 
     def replace(self, count: int, draw: random.Random, synonyms: Synonyms) -> None:
         """Synonyms stand for `count` of the words that have any."""

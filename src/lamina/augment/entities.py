@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["name", "place", "person", "group", "month", "day", "year", "decade", "ordinal", "percent", "number"]
+EntityKind = Literal["name", "place", "person", "group", "month", "day", "year", "decade", "ordinal", "percent", "number"]
 
 MONTHS: Final = (
     "january", "february", "march", "april", "may", "june",
@@ -58,7 +58,7 @@ class Entity:
     """``text[start:end]``, of some kind."""
 
     text: str
-    kind: Kind
+    kind: EntityKind
     start: int
 
     @property
@@ -66,7 +66,7 @@ class Entity:
         return self.start + len(self.text)
 
 
-def sentences(text: str) -> list[tuple[int, int]]:
+def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Where each sentence begins and ends; about so: abbreviations end some."""
     cuts = [0, *(match.end() for match in _SENTENCES.finditer(text))]
     return [(low, high) for low, high in zip(cuts, [*cuts[1:], len(text)], strict=True) if text[low:high].strip()]
@@ -85,7 +85,7 @@ def names(text: str, known: Collection[str] = ()) -> list[Entity]:
     if text == text.lower():
         return _lower_names(text, known)
     found: list[Entity] = []
-    begins = {low for low, _ in sentences(text)}
+    begins = {low for low, _ in sentence_spans(text)}
     inside = {word for match in _NAME.finditer(text) if match.start() not in begins for word in match.group().split()}
     for match in _NAME.finditer(text):
         words = match.group().split(" ")
@@ -110,7 +110,7 @@ def known_names(texts: Iterable[str], least: int = 3) -> frozenset[str]:
     for text in texts:
         if text == text.lower():
             continue
-        begins = {low for low, _ in sentences(text)}
+        begins = {low for low, _ in sentence_spans(text)}
         for match in _WORD.finditer(text):
             word = match.group()
             if match.start() not in begins:
@@ -135,7 +135,7 @@ def _lower_names(text: str, known: Collection[str]) -> list[Entity]:
     return [Entity(entity.text, _name_kind(text, entity.start, entity.text), entity.start) for entity in found]
 
 
-def _name_kind(text: str, start: int, name: str) -> Kind:
+def _name_kind(text: str, start: int, name: str) -> EntityKind:
     """What the words beside a name and in it tell of its kind, which is little."""
     before = text[max(0, start - 24) : start]
     if _GROUP_WORDS & set(name.lower().split()):
@@ -145,12 +145,12 @@ def _name_kind(text: str, start: int, name: str) -> Kind:
     return "place" if _PLACE_BEFORE.search(before) else "name"
 
 
-def _numeral_kind(match: re.Match[str]) -> Kind:
-    kinds: tuple[Kind, ...] = ("decade", "year", "ordinal", "percent", "number")
+def _numeral_kind(match: re.Match[str]) -> EntityKind:
+    kinds: tuple[EntityKind, ...] = ("decade", "year", "ordinal", "percent", "number")
     return next(kind for kind in kinds if match[kind] is not None)
 
 
-def _word_kind(word: str) -> Kind | None:
+def _word_kind(word: str) -> EntityKind | None:
     lower = word.lower()
     if lower in MONTHS and (lower not in ("may", "march") or word[0].isupper()):
         return "month"

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pydantic import BaseModel, ConfigDict
 
 from lamina.augment.eda import EdaOptions, augment_all, moments_of, read_synonyms, share_of
-from lamina.augment.unanswerable import Known, UnanswerableOptions, with_unanswerable
+from lamina.augment.unanswerable import CorpusIndex, UnanswerableOptions, with_unanswerable
 from lamina.data.examples import Example
 from lamina.utils.files import expanded
 
@@ -33,7 +33,7 @@ class AugmentOptions(BaseModel):
         return self.eda is not None and self.eda.ramp and self.eda.ramp_by == "epoch"
 
 
-_known = lru_cache(maxsize=4)(Known.of)  # passes over the same examples find out the same about them
+_known = lru_cache(maxsize=4)(CorpusIndex.build)  # passes over the same examples find out the same about them
 
 Moments = list[float]  # when each example comes in a pass, as shares of it
 
@@ -48,7 +48,7 @@ def rewrite(
     """
     made = list(examples)
     if options.unanswerable is not None:
-        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap, known=_known(tuple(made)))
+        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap, index=_known(tuple(made)))
     if options.eda is None:
         return made, None
     share: float | list[float] = share_of(lap, epochs)

@@ -1,4 +1,8 @@
-"""A question -> the same, put to another text that looks as if it might answer it."""
+"""A question -> the same, put to another text that looks as if it might answer it.
+
+Texts are ranked by Okapi BM25 over stems. `lamina.data.bm25` shares its two constants; the sums there are `bm25s`'s, an
+extra that training does not need.
+"""
 
 from __future__ import annotations
 
@@ -8,52 +12,52 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lamina.augment.synthetic import WORD, made_from, squeeze, stems
+from lamina.augment.synthetic import WORD, letters_and_digits, stems, synthetic_from
+from lamina.data.bm25 import K1, B
 from lamina.data.examples import Example
 
 _WORDS_TO_TELL: Final = 4  # a question of fewer words that carry meaning ("Who joined the panel?") fits many texts
 _COMMON: Final = 0.05  # a word in more than this share of the texts finds none
-_SATURATION: Final = 1.5  # BM25's k1: how soon one more of the same word says nothing new
-_LENGTH: Final = 0.75  # and its b: how much longer texts must hold more of it
 
 
 @dataclass(frozen=True)
-class Text:
-    """A text of the library: of which article it is, what it says, and that without spaces and marks."""
+class IndexedText:
+    """A context of the data with its article, its stems, and its letters and digits alone."""
 
     context: str
     article: str
     stems: frozenset[str]
-    squeezed: str
+    letters: str
 
-    def tells(self, answer: str) -> bool:
-        """Does it hold the answer, however it is spelled, or more than half of its words?"""
+    def holds_answer(self, answer: str) -> bool:
+        """Whether the text has the answer, however it is spelled, or more than half of its words."""
         words = set(stems(answer))
-        return squeeze(answer) in self.squeezed or len(words & self.stems) > 0.5 * max(1, len(words))
+        return letters_and_digits(answer) in self.letters or len(words & self.stems) > 0.5 * max(1, len(words))
 
 
-class Library:
-    """All texts of the data, to find those that are most like a question (Okapi BM25 over beginnings of words)."""
+class TextIndex:
+    """All contexts of the data, ranked by their similarity to a question (Okapi BM25 over stems)."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         articles = {example.context: example.article for example in reversed(examples)}
         articles |= {example.context: example.article for example in reversed(examples) if example.answers}  # its own, surely
         self._texts = [
-            Text(context, article, frozenset(stems(context)), squeeze(context)) for context, article in articles.items()
+            IndexedText(context, article, frozenset(stems(context)), letters_and_digits(context))
+            for context, article in articles.items()
         ]
-        self._given: defaultdict[str, set[str]] = defaultdict(set)  # the contexts that a question has already
+        self._contexts_of: defaultdict[str, set[str]] = defaultdict(set)  # by question
         for example in examples:
-            self._given[example.group].add(example.context)
-        self._holding: defaultdict[str, dict[int, float]] = defaultdict(dict)  # of each word, how much it says of a text
+            self._contexts_of[example.group].add(example.context)
+        self._weights: defaultdict[str, dict[int, float]] = defaultdict(dict)  # of each stem in each text
         counts = [Counter(stems(text.context)) for text in self._texts]
         mean = sum(map(Counter.total, counts)) / max(1, len(counts))
         for number, count in enumerate(counts):
-            size = _SATURATION * (1 - _LENGTH + _LENGTH * count.total() / max(1.0, mean))
+            size = K1 * (1 - B + B * count.total() / max(1.0, mean))
             for stem, times in count.items():
-                self._holding[stem][number] = times * (_SATURATION + 1) / (times + size)
+                self._weights[stem][number] = times * (K1 + 1) / (times + size)
 
-    def alike(self, example: Example) -> Text | None:
-        """The text most like what is asked that does not answer it: of the same article if there is one, else of any."""
+    def most_similar(self, example: Example) -> IndexedText | None:
+        """The most similar text that does not answer the question, of its own article if possible; None if there is none."""
         # In the question's order, not a set's: sums of rarities must come out alike in every process.
         asked = {stem: self._rarity(stem) for stem in dict.fromkeys(stems(example.question))}
         total = sum(asked.values())
@@ -62,9 +66,9 @@ class Library:
         scores: defaultdict[int, float] = defaultdict(float)
         common = max(50, _COMMON * len(self._texts))
         for stem, rarity in asked.items():
-            holding = self._holding.get(stem, {})
-            if len(holding) <= common:
-                for number, weight in holding.items():
+            weights = self._weights.get(stem, {})
+            if len(weights) <= common:
+                for number, weight in weights.items():
                     scores[number] += rarity * weight
         own = frozenset(stems(example.context))
         ranked = sorted(scores, key=lambda number: (self._texts[number].article != example.article, -scores[number], number))
@@ -74,25 +78,27 @@ class Library:
             covered = sum(asked[stem] for stem in shared)
             if len(shared) < 2 or not 0.25 * total <= covered <= 0.65 * total:
                 continue
-            if text.context in self._given[example.group] or any(text.tells(answer.text) for answer in example.answers):
+            if text.context in self._contexts_of[example.group] or any(
+                text.holds_answer(answer.text) for answer in example.answers
+            ):
                 continue
             if len(own & text.stems) <= 0.5 * min(len(own), len(text.stems)):
                 return text
         return None
 
     def _rarity(self, stem: str) -> float:
-        """What few texts hold weighs more."""
-        holding = len(self._holding.get(stem, ()))
-        return math.log(1 + (len(self._texts) - holding + 0.5) / (holding + 0.5))
+        """BM25's inverse document frequency."""
+        count = len(self._weights.get(stem, ()))
+        return math.log(1 + (len(self._texts) - count + 0.5) / (count + 0.5))
 
 
-def other_paragraph(example: Example, library: Library, known: Collection[str] = ()) -> Example | None:
+def other_paragraph(example: Example, texts: TextIndex, known: Collection[str] = ()) -> Example | None:
     """The same question, put to a text that looks as if it might answer it. A question without a name or a number stays: what
     it asks may be told of something else there."""
-    text = library.alike(example) if _names_something(example.question, known) else None
+    text = texts.most_similar(example) if _names_something(example.question, known) else None
     if text is None:
         return None
-    return made_from(example, "paragraph", context=text.context, article=text.article)
+    return synthetic_from(example, "paragraph", context=text.context, article=text.article)
 
 
 def _names_something(question: str, known: Collection[str]) -> bool:

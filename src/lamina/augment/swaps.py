@@ -10,8 +10,8 @@ from itertools import pairwise, zip_longest
 from typing import Final
 
 from lamina.augment.antonyms import ANTONYMS
-from lamina.augment.entities import NUMBERS, ORDINALS, Entity, names, numerals, sentences
-from lamina.augment.synthetic import WORD, made_from, squeeze, stems, words_of
+from lamina.augment.entities import NUMBERS, ORDINALS, Entity, names, numerals, sentence_spans
+from lamina.augment.synthetic import WORD, letters_and_digits, stems, synthetic_from, words_of
 from lamina.data.examples import Example
 
 _BOUND: Final = re.compile(
@@ -42,7 +42,7 @@ def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = f
     draw.shuffle(choices)
     for place, old, new in choices:
         if not _speaks_of_it(example, old, new):
-            return made_from(example, "entity", question=_replaced(example.question, place, new.text))
+            return synthetic_from(example, "entity", question=_replaced(example.question, place, new.text))
     return None
 
 
@@ -65,7 +65,7 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
     if not choices:
         return None
     place, other = draw.choice(choices)
-    return made_from(example, "antonym", question=_replaced(example.question, place, other))
+    return synthetic_from(example, "antonym", question=_replaced(example.question, place, other))
 
 
 def change_number(example: Example, draw: random.Random) -> Example | None:
@@ -87,7 +87,7 @@ def change_number(example: Example, draw: random.Random) -> Example | None:
     if not choices:
         return None
     entity, other = draw.choice(choices)
-    return made_from(example, "number", question=question[: entity.start] + other + question[entity.end :])
+    return synthetic_from(example, "number", question=question[: entity.start] + other + question[entity.end :])
 
 
 def negate(example: Example, _: random.Random) -> Example | None:
@@ -98,7 +98,7 @@ def negate(example: Example, _: random.Random) -> Example | None:
         return None
     verb = match.group()
     denied = _CONTRACTED.get(verb.lower(), f"{verb.lower()}n't")
-    return made_from(example, "negation", question=_replaced(question, match.span(), denied))
+    return synthetic_from(example, "negation", question=_replaced(question, match.span(), denied))
 
 
 @lru_cache(maxsize=4096)  # several questions are asked about a text
@@ -138,7 +138,7 @@ def _apart_from_the_answer(example: Example, found: Sequence[Entity]) -> list[En
     spans = [(answer.start, answer.start + len(answer.text)) for answer in example.answers]
     near = [
         example.context[low:high].lower()
-        for low, high in sentences(example.context)
+        for low, high in sentence_spans(example.context)
         if any(start < high and low < end for start, end in spans)
     ]
     once = {entity.text.lower(): entity for entity in found}
@@ -146,22 +146,28 @@ def _apart_from_the_answer(example: Example, found: Sequence[Entity]) -> list[En
 
 
 def _in_answers(text: str, example: Example) -> bool:
-    squeezed = squeeze(text)
-    return any(squeezed in squeeze(answer.text) or squeeze(answer.text) in squeezed for answer in example.answers)
+    letters = letters_and_digits(text)
+    return any(
+        letters in letters_and_digits(answer.text) or letters_and_digits(answer.text) in letters for answer in example.answers
+    )
 
 
 def _is_new(text: str, example: Example) -> bool:
     """It is neither in the question already, nor in an answer, nor what the article is about."""
-    squeezed = squeeze(text)
-    if squeezed in squeeze(example.question) or _in_answers(text, example):
+    letters = letters_and_digits(text)
+    if letters in letters_and_digits(example.question) or _in_answers(text, example):
         return False
     return not set(stems(text)) & set(stems(example.article.replace("_", " ")))
 
 
 def _part_of_the_title(text: str, example: Example) -> bool:
     """A word of a title that the question names as a whole, as in "To Kill a Mockingbird"."""
-    title = squeeze(example.article)
-    return squeeze(text) in title and squeeze(text) != title and title in squeeze(example.question)
+    title = letters_and_digits(example.article)
+    return (
+        letters_and_digits(text) in title
+        and letters_and_digits(text) != title
+        and title in letters_and_digits(example.question)
+    )
 
 
 def _kindred(old: Entity, new: Entity) -> bool:
@@ -173,7 +179,7 @@ def _kindred(old: Entity, new: Entity) -> bool:
 def _same_thing(one: str, other: str) -> bool:
     """Names with words that begin alike, or of which one is the initials of the other."""
     initials = ["".join(word[0] for word in text.lower().split()) for text in (one, other)]
-    plain = [squeeze(text) for text in (one, other)]
+    plain = [letters_and_digits(text) for text in (one, other)]
     beginnings = [{stem[:4] for stem in stems(text)} for text in (one, other)]
     return bool(beginnings[0] & beginnings[1]) or initials[0] == plain[1] or initials[1] == plain[0]
 
@@ -185,11 +191,11 @@ def _speaks_of_it(example: Example, old: Entity, new: Entity) -> bool:
         return True
     lowered = example.context.lower()
     places = [match.start() for match in re.finditer(re.escape(new.text.lower()), lowered)]
-    said: set[str] = set()
-    for low, high in sentences(example.context):
+    stated: set[str] = set()
+    for low, high in sentence_spans(example.context):
         if any(low <= place < high for place in places):
-            said |= set(stems(example.context[low:high]))
-    return len(asked & said) > 0.34 * len(asked)
+            stated |= set(stems(example.context[low:high]))
+    return len(asked & stated) > 0.34 * len(asked)
 
 
 def _other_number(entity: Entity, draw: random.Random) -> str | None:

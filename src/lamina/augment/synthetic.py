@@ -1,18 +1,17 @@
-"""How a made question is told from the one that it is made from, and texts taken roughly."""
+"""Synthetic questions and their ids, and texts reduced to what their comparison needs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from lamina.data.examples import Example
 
-Way = Literal["entity", "antonym", "number", "paragraph", "negation"]
+SyntheticKind = Literal["entity", "antonym", "number", "paragraph", "negation"]
 
-MARKS: Final[Mapping[Way, str]] = {
+ID_SUFFIXES: Final[Mapping[SyntheticKind, str]] = {
     "entity": "#swap-entity",
     "antonym": "#swap-antonym",
     "number": "#change-number",
@@ -30,21 +29,35 @@ purpose meaning mean role term known
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
 
 
-def made_from(example: Example, way: Way, **changes: Any) -> Example:
-    """A question of its own without an answer."""
-    made = example.id + MARKS[way]
-    return replace(example, id=made, group=made, answers=(), **changes)
+def synthetic_from(
+    example: Example,
+    kind: SyntheticKind,
+    *,
+    question: str | None = None,
+    context: str | None = None,
+    article: str | None = None,
+) -> Example:
+    """A new question without an answer: the example with another question or context, and an id of its own."""
+    own_id = example.id + ID_SUFFIXES[kind]
+    return Example(
+        id=own_id,
+        question=example.question if question is None else question,
+        context=example.context if context is None else context,
+        answers=(),
+        group=own_id,
+        article=example.article if article is None else article,
+    )
 
 
-def source_id(made_id: str) -> str:
-    """The id of the question that a made one is from."""
-    return made_id.rpartition("#")[0]
+def source_id(synthetic_id: str) -> str:
+    """The id of the question that a synthetic one was made from."""
+    return synthetic_id.rpartition("#")[0]
 
 
-def squeeze(text: str) -> str:
+def letters_and_digits(text: str) -> str:
     """Letters and digits only, in lower case: the same for "9,800 pages" and "9 , 800 pages".
 
-    >>> squeeze("U.S. - based")
+    >>> letters_and_digits("U.S. - based")
     'usbased'
     """
     return "".join(filter(str.isalnum, text.lower()))

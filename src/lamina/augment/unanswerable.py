@@ -36,9 +36,9 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from lamina.augment.entities import known_names
-from lamina.augment.similar_texts import Library, other_paragraph
+from lamina.augment.similar_texts import TextIndex, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
-from lamina.augment.synthetic import Way, source_id, stems, words_of
+from lamina.augment.synthetic import SyntheticKind, source_id, stems, words_of
 from lamina.data.examples import Example
 from lamina.data.splits import questions_of
 from lamina.errors import LaminaWarning
@@ -52,30 +52,30 @@ class UnanswerableOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     share: float = Field(default=0.4, gt=0, lt=1)  # of unanswerable questions, those of the data included
-    kinds: tuple[Way, ...] = Field(default=("entity", "antonym", "number", "paragraph"), min_length=1)
+    kinds: tuple[SyntheticKind, ...] = Field(default=("entity", "antonym", "number", "paragraph"), min_length=1)
     per_epoch: bool = True  # others in every epoch, instead of the same
     replace: bool = False  # in place of the questions they are made from, so that there are as many as before
 
 
 def with_unanswerable(
-    examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, known: Known | None = None
+    examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, index: CorpusIndex | None = None
 ) -> list[Example]:
-    """All that an epoch trains on: the examples and the made ones; with `replace`, the latter in the place of their sources."""
-    made = make_unanswerable(examples, options, seed, epoch=epoch, known=known)
+    """The examples of one epoch: the given and the synthetic ones. With `replace`, the latter stand for their sources."""
+    synthetic = make_unanswerable(examples, options, seed, epoch=epoch, index=index)
     if not options.replace:
-        return [*examples, *made]
-    instead = {source_id(one.id): one for one in made}
+        return [*examples, *synthetic]
+    instead = {source_id(one.id): one for one in synthetic}
     replaced = {example.group for example in examples if example.id in instead}  # with all of their contexts
     return [instead.get(e.id, e) for e in examples if e.id in instead or e.group not in replaced]
 
 
 def make_unanswerable(
-    examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, known: Known | None = None
+    examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, index: CorpusIndex | None = None
 ) -> list[Example]:
-    """Made questions only, as many as reach the share, or as can be made, with a warning. Equal for equal seeds and epochs.
+    """Only the synthetic questions, as many as reach the share. Fewer come with a warning.
 
-    The ways take turns. A question is used once a way at most, and with `replace` once. `known` is what `Known.of` finds out
-    about the examples; given, it is not found out again for every epoch.
+    Equal seeds and epochs give equal questions. The kinds take turns. A question is used at most once per kind, and with
+    `replace` once. `index` is `CorpusIndex.build(examples)`; pass it to build it once for all epochs.
     """
     wanted = _how_many(examples, options)
     if wanted <= 0:
@@ -83,46 +83,49 @@ def make_unanswerable(
         warnings.warn(message, LaminaWarning, stacklevel=2)
         return []
     draw = random.Random(f"unanswerable/{seed}/{epoch if options.per_epoch else 0}")
-    makers = _makers(known or Known.of(examples))
+    makers = _makers(index or CorpusIndex.build(examples))
     contexts = questions_of(examples)
     sources = [example for example in examples if example.answers]
     draw.shuffle(sources)
-    made: list[Example] = []
-    counts: Counter[Way] = Counter(dict.fromkeys(options.kinds, 0))
-    tried: defaultdict[str, set[Way]] = defaultdict(set)  # by context
-    used: defaultdict[str, set[Way]] = defaultdict(set)  # by question
+    synthetic: list[Example] = []
+    counts: Counter[SyntheticKind] = Counter(dict.fromkeys(options.kinds, 0))
+    tried: defaultdict[str, set[SyntheticKind]] = defaultdict(set)  # by context
+    used: defaultdict[str, set[SyntheticKind]] = defaultdict(set)  # by question
     replaced: set[str] = set()
     for _ in range(1 if options.replace else len(options.kinds)):
         for source in sources:
             if counts.total() == wanted:
-                return made
+                return synthetic
             if options.replace and source.group in replaced:
                 continue
-            ways = set(options.kinds) - tried[source.id] - used[source.group]
-            for way in sorted(ways, key=lambda way: (counts[way], way)):
-                tried[source.id].add(way)
-                if (one := makers[way](source, draw)) is not None:
-                    made.append(one)
+            kinds = set(options.kinds) - tried[source.id] - used[source.group]
+            for kind in sorted(kinds, key=lambda kind: (counts[kind], kind)):
+                tried[source.id].add(kind)
+                if (one := makers[kind](source, draw)) is not None:
+                    synthetic.append(one)
                     if options.replace or one.question != source.question:  # else these are there already
-                        made += _others(one, source, contexts[source.group])
-                    used[source.group].add(way)
+                        synthetic += _to_other_contexts(one, source, contexts[source.group])
+                    used[source.group].add(kind)
                     replaced.add(source.group)
-                    counts[way] += 1
+                    counts[kind] += 1
                     break
     if (fewer := counts.total()) < wanted:
         message = f"augment.unanswerable: {wanted} questions were wanted for share = {options.share}, {fewer} could be made"
         warnings.warn(message, LaminaWarning, stacklevel=2)
-    return made
+    return synthetic
 
 
-def _others(made: Example, source: Example, contexts: Sequence[Example]) -> list[Example]:
-    """The made question put to the other contexts of its source, apart from those that held an answer, too, and those that
-    hold what is new in the question, or a part of a new name: they may answer it."""
-    mark = made.id.removeprefix(source.id)
-    words = words_of(made.question) - words_of(source.question)
-    beginnings = set(stems(made.question)) - set(stems(source.question))
+def _to_other_contexts(synthetic: Example, source: Example, contexts: Sequence[Example]) -> list[Example]:
+    """The synthetic question put to the other contexts of its source.
+
+    Left out are contexts that held an answer, and those with what is new in the question or a part of a new name: they
+    may answer it.
+    """
+    suffix = synthetic.id.removeprefix(source.id)
+    words = words_of(synthetic.question) - words_of(source.question)
+    beginnings = set(stems(synthetic.question)) - set(stems(source.question))
     return [
-        replace(other, id=other.id + mark, group=made.group, question=made.question)
+        replace(other, id=other.id + suffix, group=synthetic.group, question=synthetic.question)
         for other in contexts
         if other is not source
         and not other.answers
@@ -138,26 +141,27 @@ def _how_many(examples: Sequence[Example], options: UnanswerableOptions) -> int:
     return round(missing if options.replace else missing / (1 - options.share))
 
 
-Maker = Callable[[Example, random.Random], Example | None]
+QuestionMaker = Callable[[Example, random.Random], Example | None]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What all examples together tell: which words are names, and which texts there are."""
+class CorpusIndex:
+    """The names and the texts of all examples, which the rules draw from."""
 
-    names: frozenset[str]
-    library: Library
+    names: frozenset[str]  # in lower case
+    texts: TextIndex
 
     @classmethod
-    def of(cls, examples: Sequence[Example]) -> Known:
-        return cls(known_names(dict.fromkeys(example.context for example in examples)), Library(examples))
+    def build(cls, examples: Sequence[Example]) -> CorpusIndex:
+        """Index the contexts of the examples."""
+        return cls(known_names(dict.fromkeys(example.context for example in examples)), TextIndex(examples))
 
 
-def _makers(known: Known) -> dict[Way, Maker]:
+def _makers(index: CorpusIndex) -> dict[SyntheticKind, QuestionMaker]:
     return {
-        "entity": lambda example, draw: swap_entity(example, draw, known.names),
+        "entity": lambda example, draw: swap_entity(example, draw, index.names),
         "antonym": swap_antonym,
         "number": change_number,
-        "paragraph": lambda example, _: other_paragraph(example, known.library, known.names),
+        "paragraph": lambda example, _: other_paragraph(example, index.texts, index.names),
         "negation": negate,
     }

@@ -44,7 +44,7 @@ def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")],
         if found.broken:
             raise typer.Exit(2)
         return
-    report = multi_context.check(file) if multi_context.holds_contexts(file) else squad.check(file)
+    report = multi_context.check_multi_context(file) if multi_context.holds_contexts(file) else squad.check(file)
     if as_json:
         print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
     else:
@@ -137,7 +137,7 @@ def data_contexts(
     examples = load_examples(file, duplicate_ids=duplicate_ids)
     with shown() as progress:
         made = with_neighbours(examples, bm25, seed=seed, hits=hits, progress=progress)
-    multi_context.write(out, made.questions)
+    multi_context.write_questions(out, made.questions)
     result = {"out": str(out), "questions": len(made.questions), "contexts": made.paragraphs, "hits": made.hits}
     if as_json:
         print_json(result)

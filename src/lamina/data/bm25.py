@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.data.examples import Example
-from lamina.data.multi_context import find_first
+from lamina.data.multi_context import ContextParagraph, MultiContextQuestion, QuestionText, find_first
+from lamina.data.squad_format import answers_of
 from lamina.errors import LaminaError
 from lamina.utils.progress import Progress, Silent
 
@@ -29,10 +30,10 @@ B: Final = 0.75
 _DENSE: Final = r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
 
 
-def words(text: str) -> list[str]:
+def search_terms(text: str) -> list[str]:
     """What is searched by.
 
-    >>> words("The owl's 2 eyes"), words("서울에서 A4")
+    >>> search_terms("The owl's 2 eyes"), search_terms("서울에서 A4")
     (['the', 'owl', 's', '2', 'eyes'], ['서울', '울에', '에서', 'a4'])
     """
     import regex
@@ -46,7 +47,7 @@ def words(text: str) -> list[str]:
     return found
 
 
-class Search:
+class BM25Index:
     """Texts that can be searched."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -54,7 +55,7 @@ class Search:
             import bm25s
         except ImportError:
             raise LaminaError("BM25 needs bm25s: pip install 'lamina-qa[contexts]'") from None
-        tokens = [words(text) for text in texts]
+        tokens = [search_terms(text) for text in texts]
         self._count = len(texts)
         self._index: Any = bm25s.BM25(k1=K1, b=B, method="lucene") if any(tokens) else None
         if self._index is not None:
@@ -62,7 +63,7 @@ class Search:
 
     def scores(self, query: str) -> Floats:
         """[texts] how much each looks like the query; 0 where they share no word."""
-        asked = words(query)
+        asked = search_terms(query)
         if self._index is None or not asked:
             return np.zeros(self._count, np.float32)
         found: Floats = self._index.get_scores(asked)
@@ -84,7 +85,7 @@ class Search:
 class Neighbours:
     """Questions with several paragraphs, as `lamina.data.multi_context` writes and reads them, and what was met on the way."""
 
-    questions: list[dict[str, Any]]
+    questions: list[MultiContextQuestion]
     paragraphs: int  # of all questions together
     hits: int  # other paragraphs among the best that hold an answer's text by chance
 
@@ -106,17 +107,17 @@ def with_neighbours(
     for example in examples:
         articles.setdefault(example.context, example.article)
     paragraphs = list(articles)
-    search = Search(paragraphs)
+    search = BM25Index(paragraphs)
     met = 0
-    questions = []
+    questions: list[MultiContextQuestion] = []
     progress.start("searching", len(examples))
     for number, example in enumerate(examples):
-        own = {"title": example.article, "contents": example.context, "answers": _answers(example)}
-        others = _Others(example, paragraphs, articles, hits)
+        own: ContextParagraph = {"title": example.article, "contents": example.context, "answers": answers_of(example)}
+        others = _OtherParagraphs(example, paragraphs, articles, hits)
         chosen = [own, *islice(others.among(search.best(example.question)), count - 1)]
         met += others.met
         order = np.random.default_rng([seed, number]).permutation(len(chosen))
-        qa = {
+        qa: QuestionText = {
             "id": example.id,
             "question": example.question,
             "answers": list(dict.fromkeys(answer.text for answer in example.answers)),
@@ -127,18 +128,18 @@ def with_neighbours(
     return Neighbours(questions, sum(len(question["paragraphs"]) for question in questions), met)
 
 
-class _Others:
+class _OtherParagraphs:
     """The other paragraphs of a question as they come; counts those that hold an answer's text."""
 
     def __init__(self, example: Example, paragraphs: Sequence[str], articles: dict[str, str], hits: Hits) -> None:
         self._example, self._paragraphs, self._articles, self._hits = example, paragraphs, articles, hits
         self.met = 0
 
-    def among(self, numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
+    def among(self, numbers: Iterator[int]) -> Iterator[ContextParagraph]:
         for context in map(self._paragraphs.__getitem__, numbers):
             if context == self._example.context:
                 continue
-            paragraph: dict[str, Any] = {"title": self._articles[context], "contents": context}
+            paragraph: ContextParagraph = {"title": self._articles[context], "contents": context}
             if any(find_first(context, answer.text) for answer in self._example.answers):
                 self.met += 1
                 if self._hits == "drop":
@@ -146,7 +147,3 @@ class _Others:
                 if self._hits == "impossible":
                     paragraph["answers"] = []
             yield paragraph
-
-
-def _answers(example: Example) -> list[dict[str, Any]]:
-    return [{"text": answer.text, "answer_start": answer.start} for answer in example.answers]

@@ -36,10 +36,6 @@ class Labels:
             raise LaminaError(f"the label {label!r} is no number from {self.low:g} to {self.high:g} (data.scores)")
         return score
 
-    def share(self, number: float) -> float:
-        """A score as its share of the way from low to high."""
-        return (number - self.low) / (self.high - self.low)
-
     def score(self, share: float) -> float:
         """The score that is so much of the way from low to high."""
         return self.low + share * (self.high - self.low)

@@ -26,26 +26,57 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from lamina.data.examples import Answer, Example
-from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, described, short, text_fault
-from lamina.data.rows import jsonl_rows, kind_of, parse_json
-from lamina.data.squad import Answers, Duplicates, said_answers, stated_answers, unique_id
+from lamina.data.gold_answers import stated_answers
+from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, describe_value, short, text_fault
+from lamina.data.question_records import QUESTION_FORMATS, given_answers, parse_json, question_jsonl_rows
+from lamina.data.squad import AnswerChecking, DuplicateIds
+from lamina.data.squad_format import SquadAnswer
+from lamina.data.tabular import format_of
+from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import decode, pack, read_bytes, unpack, write_atomically
 
 _INSIDE: Final = -1  # no place of the original: within what composing changed
 _SHAPE: Final = 'expected {"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}'
 
-Row = tuple[str, object]  # where, and what stands there
+
+class ContextParagraph(TypedDict):
+    """A paragraph of a question. Without `answers`, the question's answers are searched in it."""
+
+    title: str
+    contents: str
+    answers: NotRequired[list[SquadAnswer]]
 
 
-def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = "check") -> list[Example]:
+class QuestionText(TypedDict):
+    """A question with the texts of its answers."""
+
+    id: str
+    question: str
+    answers: list[str]
+    article: str
+
+
+class MultiContextQuestion(TypedDict):
+    """A question with its paragraphs, as `write_questions` writes it."""
+
+    qa: QuestionText
+    paragraphs: list[ContextParagraph]
+
+
+Located = tuple[str, object]  # where a question stands, and what stands there
+
+
+def read_multi_context(
+    path: Path, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check"
+) -> list[Example]:
     """All examples of a file, question by question; the first problem is raised."""
-    walker = _Walker(str(path), duplicate_ids, answers)
+    walker = _MultiContextWalker(str(path), duplicate_ids, answers)
     examples = []
-    for found, problems in walker.walk(_rows(path)):
+    for found, problems in walker.walk(_stated_questions(path)):
         if problems:
             raise LaminaError(str(problems[0]))
         examples += found
@@ -53,10 +84,10 @@ def read(path: Path, *, duplicate_ids: Duplicates = "error", answers: Answers = 
     return examples
 
 
-def check(path: Path) -> Report:
+def check_multi_context(path: Path) -> Report:
     """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
-    walker = _Walker(str(path), "error", "check")
-    problems = [problem for _, problems in walker.walk(_rows(path)) for problem in problems]
+    walker = _MultiContextWalker(str(path), "error", "check")
+    problems = [problem for _, problems in walker.walk(_stated_questions(path)) for problem in problems]
     walker.counts.articles = len(walker.articles)
     walker.warn()
     return Report(str(path), walker.counts, problems)
@@ -65,13 +96,13 @@ def check(path: Path) -> Report:
 def holds_contexts(path: Path) -> bool:
     """Whether a file seems to be of questions with paragraphs, by its ending and its first question."""
     try:
-        _, first = next(iter(_rows(path)), ("", None))
+        _, first = next(iter(_stated_questions(path)), ("", None))
     except LaminaError:
         return False
     return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
 
 
-def write(path: Path, questions: Iterable[Mapping[str, Any]]) -> None:
+def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> None:
     """Writes questions as this module reads them, at once or not at all."""
     if check_name(path) == ".json":
         text = json.dumps({"data": list(questions)}, ensure_ascii=False)
@@ -82,7 +113,7 @@ def write(path: Path, questions: Iterable[Mapping[str, Any]]) -> None:
 
 def check_name(path: Path) -> str:
     """The kind of file that a name asks for: .json or .jsonl."""
-    kind = kind_of(path)
+    kind = format_of(path, QUESTION_FORMATS)
     if kind == ".csv":
         raise LaminaError(f"{path}: questions with several contexts stand in .jsonl or .json files: name another")
     return kind
@@ -132,35 +163,35 @@ def _composed(text: str) -> tuple[str, list[int]]:
 
 
 @dataclass(slots=True)
-class _Walker:
+class _MultiContextWalker:
     file: str
-    duplicate_ids: Duplicates
-    answers: Answers
+    duplicate_ids: DuplicateIds
+    answers: AnswerChecking
     counts: Counts = field(default_factory=Counts)
     articles: set[str] = field(default_factory=set)
-    times: dict[str, int] = field(default_factory=dict)  # how often each id came
-    unheld: int = 0  # questions with answers, which no paragraph holds
+    ids: UniqueIds = field(default_factory=lambda: UniqueIds("~"))
+    unanswered: int = 0  # questions with answers that no paragraph holds
 
-    def walk(self, rows: Iterable[Row]) -> Iterator[tuple[list[Example], list[Problem]]]:
-        for number, (where, row) in enumerate(rows, 1):
+    def walk(self, questions: Iterable[Located]) -> Iterator[tuple[list[Example], list[Problem]]]:
+        for number, (where, stated) in enumerate(questions, 1):
             faults: list[tuple[str, Fault]] = []
-            examples = self._question(row, number, faults)
+            examples = self._question(stated, number, faults)
             yield examples, [Problem(self.file, where + at, fault.what, fault.fix) for at, fault in faults]
         if not self.counts.questions:
             yield [], [Problem(self.file, "", "holds no questions")]
 
     def warn(self) -> None:
-        if self.unheld:
-            said = f"{self.unheld} of {self.counts.questions} questions state an answer that none of their paragraphs holds"
+        if self.unanswered:
+            said = f"{self.unanswered} of {self.counts.questions} questions state an answer that none of their paragraphs holds"
             warnings.warn(f"{self.file}: {said}: they count as unanswerable", LaminaWarning, stacklevel=4)
 
-    def _question(self, row: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
+    def _question(self, stated: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
         """The examples of a question; none where something is wrong with it."""
         self.counts.questions += 1
-        if isinstance(row, Fault) or not isinstance(row, Mapping) or not isinstance(row.get("qa"), Mapping):
-            faults.append(("", row if isinstance(row, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
+        if isinstance(stated, Fault) or not isinstance(stated, Mapping) or not isinstance(stated.get("qa"), Mapping):
+            faults.append(("", stated if isinstance(stated, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
             return []
-        qa, paragraphs = row["qa"], _paragraphs(row, faults)
+        qa, paragraphs = stated["qa"], _paragraphs(stated, faults)
         if what := text_fault(qa.get("question", MISSING), "question"):
             faults.append((".qa", Fault(what, "write it or remove the question")))
         group = self._unique_id(qa.get("id"), number, faults)
@@ -178,7 +209,7 @@ class _Walker:
         self.articles.add(article)
         self.counts.contexts += len(contexts)
         self.counts.unanswerable += not any(held)
-        self.unheld += bool(texts) and not any(held)
+        self.unanswered += bool(texts) and not any(held)
         self.counts.answers += sum(map(len, held))
         return [
             Example(f"{group}#{k}", qa["question"], context, answers, group, article)
@@ -187,11 +218,13 @@ class _Walker:
 
     def _unique_id(self, given: object, number: int, faults: list[tuple[str, Fault]]) -> str:
         if given is not None and (isinstance(given, bool) or not isinstance(given, int | str) or not str(given).strip()):
-            faults.append((".qa", Fault(f"id is {described(given)}, not a text or a whole number", "mend it or leave it out")))
+            faults.append(
+                (".qa", Fault(f"id is {describe_value(given)}, not a text or a whole number", "mend it or leave it out"))
+            )
         elif what := text_fault("q" if given is None else str(given), "id"):
             faults.append((".qa", Fault(what, "mend it or leave it out")))
         own = f"q{number}" if given is None else str(given)
-        unique = unique_id(own, self.times)
+        unique = self.ids.unique(own)
         if unique != own:
             self.counts.duplicate_ids += 1
             if self.duplicate_ids == "error":
@@ -199,11 +232,11 @@ class _Walker:
                 faults.append((".qa", Fault(what, 'rename it, or set duplicate_ids = "rename"')))
         return unique
 
-    def _texts(self, qa: Mapping[str, Any], faults: list[tuple[str, Fault]]) -> list[str]:
+    def _texts(self, qa: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[str]:
         if self.answers == "ignore":
             return []
         try:
-            stated = stated_answers(said_answers(qa), None)
+            stated = stated_answers(given_answers(qa), None)
         except Fault as fault:
             faults.append((".qa", fault))
             return []
@@ -211,26 +244,26 @@ class _Walker:
             if what := text_fault(text, "an answer"):
                 faults.append((".qa", Fault(what, "a question that no paragraph answers has an empty list of them")))
                 return []
-        return [text.strip() for text, _ in stated]
+        return [str(text).strip() for text, _ in stated]
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _stated_questions(path: Path) -> Iterator[Located]:
     kind, text = check_name(path), decode(path, unpack(path, read_bytes(path)))
     if kind == ".jsonl":
-        yield from ((f"line {line}", row) for line, row in jsonl_rows(text, str(path)))
+        yield from ((f"line {line}", row) for line, row in question_jsonl_rows(text, str(path)))
         return
     found, prefix = parse_json(text, str(path)), ""
     if isinstance(found, Mapping) and isinstance(found.get("data"), list):
         found, prefix = found["data"], "data"
     if not isinstance(found, list):
-        raise LaminaError(f"{path}: a list of questions is expected, found {described(found)}")
+        raise LaminaError(f"{path}: a list of questions is expected, found {describe_value(found)}")
     yield from ((f"{prefix}[{number}]", row) for number, row in enumerate(found))
 
 
-def _paragraphs(row: Mapping[str, Any], faults: list[tuple[str, Fault]]) -> list[Any]:
-    paragraphs = row.get("paragraphs")
+def _paragraphs(question: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[Any]:
+    paragraphs = question.get("paragraphs")
     if not isinstance(paragraphs, list) or not paragraphs:
-        what = "paragraphs are missing" if paragraphs is None else f"paragraphs are {described(paragraphs)}"
+        what = "paragraphs are missing" if paragraphs is None else f"paragraphs are {describe_value(paragraphs)}"
         faults.append(("", Fault("there are no paragraphs" if paragraphs == [] else what, "give at least one, in a list")))
         return []
     return paragraphs
@@ -267,9 +300,9 @@ def _stated(context: str, text: Any, start: Any) -> Answer:
         return found
     if type(start) is int and start >= 0 and context.startswith(text, start):
         return Answer(text, start)
-    where = "in the contents" if start is None else f"at answer_start {described(start)}"
+    where = "in the contents" if start is None else f"at answer_start {describe_value(start)}"
     raise Fault(f"answer {short(text)!r} is not {where}", "mend it, or leave out the paragraph's answers to have them found")
 
 
-def _title(paragraph: Mapping[str, Any], context: str) -> str:
+def _title(paragraph: Mapping[str, object], context: str) -> str:
     return str(paragraph.get("title") or "context-" + hashlib.blake2b(context.encode(), digest_size=8).hexdigest())

@@ -1,4 +1,4 @@
-"""What is wrong in a file, and what a file holds: for all readers of data."""
+"""Problems in files and counts of what files hold, shared by all readers of data."""
 
 from __future__ import annotations
 
@@ -45,13 +45,9 @@ class Report:
     counts: Counts
     problems: list[Problem]
 
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
 
 class Fault(Exception):  # noqa: N818  (it never leaves the readers)
-    """What is wrong with a value, and the fix."""
+    """What is wrong with a row or a value, and the fix."""
 
     def __init__(self, what: str, fix: str = "") -> None:
         super().__init__(what)
@@ -63,7 +59,7 @@ def text_fault(value: object, name: str) -> str | None:
     if value is MISSING:
         return f"{name} is missing"
     if not isinstance(value, str):
-        return f"{name} is {described(value)}, not a text"
+        return f"{name} is {describe_value(value)}, not a text"
     if not value.strip():
         return f"{name} is empty"
     try:
@@ -73,7 +69,8 @@ def text_fault(value: object, name: str) -> str | None:
     return None
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
+    """A JSON value in a few words, for messages."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float | str):

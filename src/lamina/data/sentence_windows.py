@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from lamina.data.examples import Sentence
+from lamina.data.foreign_texts import warn_if_foreign
 from lamina.data.labels import Labels
 from lamina.data.tokenizer import Layout, Tokenizer
-from lamina.data.windows import Floats, Longs, Shape, Windows, distinct, warn_if_foreign
+from lamina.data.window_segments import CONTEXT, QUERY, WindowSegments
+from lamina.data.windows import Floats, Longs, Windows, distinct
 from lamina.errors import LaminaError, LaminaWarning
 
 
@@ -45,25 +47,25 @@ def make_sentence_windows(
     kept = _cut(np.diff(tokens.starts)[text_of], length, layout)  # [W, texts of a window]
 
     zero = np.zeros(len(kept), np.int64)
-    shape = Shape(layout, kept[:, 0], kept[:, 1] if joined else zero)
-    starts = np.concatenate([[0], np.cumsum(shape.lengths)])
-    window = np.repeat(np.arange(len(kept)), shape.lengths)  # [tokens]
+    segments = WindowSegments(layout, kept[:, 0], kept[:, 1] if joined else zero)
+    starts = np.concatenate([[0], np.cumsum(segments.lengths)])
+    window = np.repeat(np.arange(len(kept)), segments.lengths)  # [tokens]
     position = np.arange(starts[-1]) - starts[window]  # [tokens]
-    part = shape.part(window, position)
-    ids = shape.special_ids(window, position, part)
+    segment = segments.of(window, position)
+    ids = segments.special_ids(window, position, segment)
     offsets = np.zeros((len(ids), 2), np.int32)
-    begin = (np.full(len(kept), len(layout.before)), shape.context_at)
-    for column, number in enumerate((1, 3) if joined else (1,)):
-        here = np.flatnonzero(part == number)
-        row = window[here]
-        token = tokens.starts[text_of[row, column]] + position[here] - begin[column][row]
+    begin = (np.full(len(kept), len(layout.before)), segments.context_at)
+    for column, number in enumerate((QUERY, CONTEXT) if joined else (QUERY,)):
+        here = np.flatnonzero(segment == number)
+        owner = window[here]
+        token = tokens.starts[text_of[owner, column]] + position[here] - begin[column][owner]
         ids[here], offsets[here] = tokens.ids[token], tokens.offsets[token]
-    context = (part == 1) | (part == 3)
+    context = (segment == QUERY) | (segment == CONTEXT)
 
     return Windows(
         starts=starts,
         ids=ids,
-        type_ids=np.array(layout.types, np.int32)[part],
+        type_ids=np.array(layout.types, np.int32)[segment],
         context=context,
         offsets=offsets,
         max_context=context.copy(),

@@ -1,4 +1,4 @@
-"""Labelled sentences and pairs of them, from tables (`lamina.data.tables`)."""
+"""Labelled sentences and pairs of them, from tables (`lamina.data.tabular`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
-from lamina.data.tables import Broken, Row, plain, read_table, text_in
+from lamina.data.problems import Fault
+from lamina.data.tabular import TableRow, cell_text, read_table, text_in
+from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 
 USUAL: Final = {
@@ -55,7 +57,7 @@ def read_sentences(
     """
     whole, broken = _sort_out(path, columns, labelled=labelled, known_labels=known_labels)
     if broken:
-        _complain(path, broken, len(whole), skip=skip_broken)
+        _comas_text(path, broken, len(whole), skip=skip_broken)
     if not whole:
         raise LaminaError(f"{path}: holds a header but no rows")
     return _with_unique_ids(whole.values())
@@ -88,15 +90,15 @@ def _sort_out(
     path: Path, columns: ColumnOptions | None, *, labelled: bool, known_labels: bool
 ) -> tuple[dict[int, Sentence], dict[int, str]]:
     """The good rows, and what is wrong with the others, each by its line."""
-    rows = read_table(path)
-    chosen = _choose(columns or ColumnOptions(), rows.header, path, labelled=labelled)
+    table = read_table(path)
+    chosen = _choose(columns or ColumnOptions(), table.header, path, labelled=labelled)
     whole: dict[int, Sentence] = {}
     broken: dict[int, str] = {}
-    for line, row in rows.rows:
+    for line, row in table.rows:
         try:
             whole[line] = _sentence(row, chosen, len(whole) + len(broken) + 1, labelled=labelled)
-        except Broken as fault:
-            broken[line] = str(fault)
+        except Fault as fault:
+            broken[line] = fault.what
     for line in _odd_labels(whole) if labelled and not known_labels else ():
         broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
     return whole, dict(sorted(broken.items()))
@@ -157,14 +159,14 @@ def _has(header: Sequence[str], name: str = "") -> str:
 # Sentences
 
 
-def _sentence(row: Row, columns: _Columns, number: int, *, labelled: bool) -> Sentence:
-    if isinstance(row, Broken):
+def _sentence(row: TableRow, columns: _Columns, number: int, *, labelled: bool) -> Sentence:
+    if isinstance(row, Fault):
         raise row
     second = None if columns.second is None else text_in(row, columns.second)
-    label = None if columns.label is None else plain(row.get(columns.label))
+    label = None if columns.label is None else cell_text(row.get(columns.label))
     if labelled and not label:
-        raise Broken(f"{columns.label} is empty")
-    own_id = plain(row.get(columns.id)) if columns.id is not None else ""
+        raise Fault(f"{columns.label} is empty")
+    own_id = cell_text(row.get(columns.id)) if columns.id is not None else ""
     return Sentence(own_id or str(number), text_in(row, columns.first), second, label or None)
 
 
@@ -177,7 +179,7 @@ def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
     return odd if mostly else []
 
 
-def _complain(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
+def _comas_text(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
     first, why = next(iter(broken.items()))
     count = f"{len(broken)} of {whole + len(broken)} rows {'is' if len(broken) == 1 else 'are'} broken"
     if not skip:
@@ -189,14 +191,6 @@ def _complain(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) 
 
 
 def _with_unique_ids(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """Every id that came before gets a number: x, x#2, x#3."""
-    times: dict[str, int] = {}
-    unique = []
-    for sentence in sentences:
-        name = sentence.id
-        while name in times:
-            times[sentence.id] += 1
-            name = f"{sentence.id}#{times[sentence.id]}"
-        times[name] = 1
-        unique.append(sentence if name == sentence.id else replace(sentence, id=name))
-    return unique
+    """The sentences with a number behind every repeated id: x, x#2, x#3."""
+    ids = UniqueIds("#")
+    return [replace(sentence, id=ids.unique(sentence.id)) for sentence in sentences]

@@ -15,27 +15,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
-from lamina.data import multi_context, rows, sentences, squad, tables
+from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example, Sentence
 from lamina.data.sentences import ColumnOptions
+from lamina.data.tabular import ENDINGS
 from lamina.errors import LaminaError
-from lamina.utils.files import holds
+from lamina.utils.files import check_apart, holds, same_file
 
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
 
-BUNDLED: Final = (
-    "fables/train",
-    "fables/dev",
-    *(f"fables/{task}/{split}" for task in ("sentiment", "paraphrase", "similarity") for split in ("train", "dev")),
-)
-ENDINGS: Final = tuple(dict.fromkeys((*rows.ENDINGS, *tables.ENDINGS)))
 
 _NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
 _REPO: Final = r"(?P<repo>\w[\w.-]*/\w[\w.-]*)"
@@ -47,21 +42,19 @@ _HUB_FILE: Final = re.compile(rf"hub:{_REPO}/(?P<file>[^:]+)")
 class Bundled:
     """Data that the project writes itself; there is no file of it."""
 
-    name: str
+    split: Literal["train", "dev"]
+    task: SentenceTask | None = None  # what its sentences are labelled for; None where it is a corpus of questions
 
-    @property
-    def split(self) -> Literal["train", "dev"]:
-        return "train" if self.name.endswith("/train") else "dev"
 
-    @property
-    def task(self) -> SentenceTask | None:
-        """What its sentences are labelled for; None where it is a corpus of questions."""
-        middle = self.name.split("/")[1:-1]
-        return cast("SentenceTask", middle[0]) if middle else None
+_SPLITS: Final[tuple[Literal["train", "dev"], ...]] = ("train", "dev")
+_TASKS: Final[tuple[SentenceTask, ...]] = ("sentiment", "paraphrase", "similarity")
+BUNDLED: Final[Mapping[str, Bundled]] = {f"fables/{split}": Bundled(split) for split in _SPLITS} | {
+    f"fables/{task}/{split}": Bundled(split, task) for task in _TASKS for split in _SPLITS
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class AvailableData:
     """A name that can be loaded without the hub: what it is, its size in bytes and its path, where it is a file."""
 
     name: str
@@ -72,28 +65,30 @@ class Listed:
 
 def check_writes(name: str, outs: Sequence[Path]) -> None:
     """What is made from the data of that name goes neither over it nor twice into one file."""
-    place = locate(name)
+    place = locate_data(name)
     for number, out in enumerate(outs):
         if isinstance(place, Path):
-            rows.check_apart(place, out)
-        if any(rows.same_file(out, other) for other in outs[:number]):
+            check_apart(place, out)
+        if any(same_file(out, other) for other in outs[:number]):
             raise LaminaError(f"{out}: is named twice: one would be written over the other")
 
 
-def load_examples(name: str, *, duplicate_ids: squad.Duplicates = "error", answers: squad.Answers = "check") -> list[Example]:
+def load_examples(
+    name: str, *, duplicate_ids: squad.DuplicateIds = "error", answers: squad.AnswerChecking = "check"
+) -> list[Example]:
     """The examples of the data of that name."""
-    place = locate(name)
+    place = locate_data(name)
     if isinstance(place, Bundled):
         from lamina.data import fables
 
         if place.task is not None:
             raise LaminaError(_NOT_QUESTIONS.format(name))
-        return squad.parse(fables.make(place.split), name, duplicate_ids=duplicate_ids, answers=answers)
+        return squad.parse_corpus(fables.make(place.split), name, duplicate_ids=duplicate_ids, answers=answers)
     try:
         return squad.read(place, duplicate_ids=duplicate_ids, answers=answers)
     except LaminaError:
         if multi_context.holds_contexts(place):
-            return multi_context.read(place, duplicate_ids=duplicate_ids, answers=answers)
+            return multi_context.read_multi_context(place, duplicate_ids=duplicate_ids, answers=answers)
         if sentences.holds_sentences(place):
             raise LaminaError(_NOT_QUESTIONS.format(name)) from None
         raise
@@ -108,7 +103,7 @@ def load_sentences(
     known_labels: bool = False,
 ) -> list[Sentence]:
     """The sentences of the data of that name."""
-    place = locate(name)
+    place = locate_data(name)
     if isinstance(place, Bundled):
         from lamina.data.fables.sentences import make_sentences
 
@@ -118,10 +113,10 @@ def load_sentences(
     return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled, known_labels=known_labels)
 
 
-def locate(name: str) -> Path | Bundled:
+def locate_data(name: str) -> Path | Bundled:
     """Where the data of that name is. From the hub it is fetched, once; the hub's cache keeps it."""
     if name in BUNDLED:
-        return Bundled(name)
+        return BUNDLED[name]
     for place in _local_places(name):
         if holds(place.is_file):
             return place
@@ -133,12 +128,12 @@ def locate(name: str) -> Path | Bundled:
     raise LaminaError(_not_found(name))
 
 
-def available() -> list[Listed]:
+def available() -> list[AvailableData]:
     """What is there without asking the hub: the bundled names and the files of ``$LAMINA_DATA``."""
     folder = _data_folder()
     files = _data_files(folder, deep=True) if folder else ()
-    return [Listed(name, "generated") for name in BUNDLED] + [
-        Listed(file.relative_to(folder).as_posix(), _format(file), file.stat().st_size, file) for file in files if folder
+    return [AvailableData(name, "generated") for name in BUNDLED] + [
+        AvailableData(file.relative_to(folder).as_posix(), _format(file), file.stat().st_size, file) for file in files if folder
     ]
 
 

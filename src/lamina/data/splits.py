@@ -55,7 +55,7 @@ def questions_of(examples: Iterable[Example]) -> dict[str, list[Example]]:
     return found
 
 
-def counted(examples: Sequence[Example]) -> str:
+def question_counts(examples: Sequence[Example]) -> str:
     """How many questions there are, and how many contexts if some have several."""
     questions = len(questions_of(examples))
     return f"{questions} questions" + (f" with {len(examples)} contexts" if questions < len(examples) else "")
@@ -94,7 +94,7 @@ def choose_contexts(examples: Sequence[Example], count: int | None, how: Choose,
     return [example for example in examples if example.id in chosen]
 
 
-def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
     """(kept, held out): whole articles are held out until they are about `share` of the questions.
 
     Articles come in an order drawn by the seed; one that would overshoot the share is passed over. When every article
@@ -144,7 +144,7 @@ def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -
     if len(groups) < 2:
         raise LaminaError("data.holdout: all rows share their texts, so none can be held out: set data.holdout = 0")
     scores = labels_in(sentence.label for sentence in sentences if sentence.label is not None).are_scores
-    strata = [Counter(None if scores else sentences[row].label for row in group) for group in groups]
+    strata = [Counter(None if scores else sentences[member].label for member in group) for group in groups]
     left = {label: int(share * count) for label, count in sum(strata, Counter()).items()}
     order = np.random.default_rng([seed, 4]).permutation(len(groups)).tolist()
     held: set[int] = set()
@@ -160,25 +160,25 @@ def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -
             room -= len(groups[index])
     if not held:
         held = {min(range(len(groups)), key=lambda index: len(groups[index]))}
-    out = {row for index in held for row in groups[index]}
-    return [s for row, s in enumerate(sentences) if row not in out], [s for row, s in enumerate(sentences) if row in out]
+    out = {member for index in held for member in groups[index]}
+    return [s for n, s in enumerate(sentences) if n not in out], [s for n, s in enumerate(sentences) if n in out]
 
 
 def _sharing_texts(sentences: Sequence[Sentence]) -> list[list[int]]:
-    """The rows in groups: rows with a text in common (letter case and spaces aside) are in one group, however far apart."""
+    """The numbers of the sentences in groups. Those with a text in common (letter case and spaces aside) are in one group."""
     leader = list(range(len(sentences)))
 
-    def lead(row: int) -> int:
-        while leader[row] != row:
-            leader[row] = row = leader[leader[row]]
-        return row
+    def lead(member: int) -> int:
+        while leader[member] != member:
+            leader[member] = member = leader[leader[member]]
+        return member
 
     seen: dict[str, int] = {}
-    for row, sentence in enumerate(sentences):
+    for number, sentence in enumerate(sentences):
         for text in filter(None, (sentence.first, sentence.second)):
-            other = seen.setdefault(" ".join(text.casefold().split()), row)
-            leader[lead(row)] = lead(other)
+            other = seen.setdefault(" ".join(text.casefold().split()), number)
+            leader[lead(number)] = lead(other)
     groups: dict[int, list[int]] = defaultdict(list)
-    for row in range(len(sentences)):
-        groups[lead(row)].append(row)
+    for number in range(len(sentences)):
+        groups[lead(number)].append(number)
     return list(groups.values())

@@ -9,7 +9,6 @@ hold the whole answer is labelled null, and of the windows that see a token the 
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,8 +17,10 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.examples import Example
-from lamina.data.tokenizer import NO_WORD, Layout, Tokenizer, Tokens, script
-from lamina.errors import LaminaError, LaminaWarning
+from lamina.data.foreign_texts import warn_if_foreign
+from lamina.data.tokenizer import NO_WORD, Tokenizer
+from lamina.data.window_segments import CONTEXT, QUERY, WindowSegments
+from lamina.errors import LaminaError
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -27,7 +28,6 @@ Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 LOST = -1  # gold of an answer that no token covers: such windows are not trained on
-FOREIGN_SHARE = 1 / 3  # of unknown or single-letter tokens, above which a text is taken to be outside the vocabulary
 MAX_SPECIALS = 4  # <s> A </s></s> B </s>
 PIECE = 1 << 16  # tokens of windows that are made at once where memory must stay bounded
 
@@ -107,8 +107,8 @@ class Windows:
 
     def windows_of(self, items: Sequence[int] | Longs) -> Longs:
         """The windows that some items are made of, item by item."""
-        rows: Longs = (np.asarray(items, np.int64)[:, None] * self.sides + np.arange(self.sides)).ravel()
-        return rows
+        windows: Longs = (np.asarray(items, np.int64)[:, None] * self.sides + np.arange(self.sides)).ravel()
+        return windows
 
 
 def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Windows:
@@ -189,19 +189,19 @@ class Cutting:
         """Windows `start` to `stop`, all labelled null."""
         stop = len(self) if stop is None else stop
         example, first, layout = self._example[start:stop], self._first[start:stop], self._layout
-        shape = self._shape(start, stop)
-        starts = np.concatenate([[0], np.cumsum(shape.lengths)])
-        window = np.repeat(np.arange(len(example)), shape.lengths)  # [tokens]
+        segments = self._segments(start, stop)
+        starts = np.concatenate([[0], np.cumsum(segments.lengths)])
+        window = np.repeat(np.arange(len(example)), segments.lengths)  # [tokens]
         position = np.arange(starts[-1]) - starts[window]  # [tokens]
-        part = shape.part(window, position)
-        in_query, in_context = part == 1, part == 3
+        segment = segments.of(window, position)
+        in_query, in_context = segment == QUERY, segment == CONTEXT
         query_token = (
             self._queries.starts[self._question_of[example[window[in_query]]]] + position[in_query] - len(layout.before)
         )
-        context_position = first[window[in_context]] + position[in_context] - shape.context_at[window[in_context]]
+        context_position = first[window[in_context]] + position[in_context] - segments.context_at[window[in_context]]
         context_token = self._contexts.starts[self._text_of[example[window[in_context]]]] + context_position
 
-        ids = shape.special_ids(window, position, part)
+        ids = segments.special_ids(window, position, segment)
         ids[in_query] = self._queries.ids[query_token]
         ids[in_context] = self._contexts.ids[context_token]
         offsets = np.zeros((len(ids), 2), np.int32)
@@ -216,7 +216,7 @@ class Cutting:
         return Windows(
             starts=starts,
             ids=ids,
-            type_ids=np.array(layout.types, np.int32)[part],
+            type_ids=np.array(layout.types, np.int32)[segment],
             context=in_context,
             offsets=offsets,
             max_context=max_context,
@@ -239,13 +239,13 @@ class Cutting:
         lost = answerable & (span[:, 0] > span[:, 1])
         example, first = self._example, self._first
         inside = answerable[example] & (span[example, 0] >= first) & (span[example, 1] < first + self._seen)
-        context_at = self._shape(0, len(self)).context_at
+        context_at = self._segments(0, len(self)).context_at
         gold = np.where(inside[:, None], span[example] - first[:, None] + context_at[:, None], 0)
         gold[lost[example]] = LOST
         return gold.astype(np.int32)
 
-    def _shape(self, start: int, stop: int) -> Shape:
-        return Shape(self._layout, self._query_length[start:stop], self._seen[start:stop])
+    def _segments(self, start: int, stop: int) -> WindowSegments:
+        return WindowSegments(self._layout, self._query_length[start:stop], self._seen[start:stop])
 
     def _max_context(self, start: int, stop: int) -> Bools:
         """For the context tokens of some windows, in order: does this window see the token with the most text around it
@@ -267,36 +267,6 @@ class Cutting:
         return kept
 
 
-class Shape:
-    """The parts of every window: 0 before, 1 query, 2 between, 3 context, 4 after."""
-
-    def __init__(self, layout: Layout, query: Longs, seen: Longs) -> None:
-        self._layout = layout
-        self._between_at = len(layout.before) + query  # [W]
-        self.context_at = self._between_at + len(layout.between)  # [W]
-        self._after_at = self.context_at + seen  # [W]
-        self.lengths: Longs = self._after_at + len(layout.after)  # [W]
-
-    def part(self, window: Longs, position: Longs) -> npt.NDArray[np.int8]:
-        part = (position >= len(self._layout.before)).astype(np.int8)
-        for edge in (self._between_at, self.context_at, self._after_at):
-            part += position >= edge[window]
-        return part
-
-    def special_ids(self, window: Longs, position: Longs, part: npt.NDArray[np.int8]) -> Ints:
-        """[tokens] ids of the special tokens, 0 elsewhere."""
-        ids = np.zeros(len(position), np.int32)
-        zero = np.zeros_like(self._between_at)
-        for number, tokens, edge in (
-            (0, self._layout.before, zero),
-            (2, self._layout.between, self._between_at),
-            (4, self._layout.after, self._after_at),
-        ):
-            here = part == number
-            ids[here] = np.array(tokens, np.int32)[position[here] - edge[window[here]]]
-        return ids
-
-
 def distinct(texts: Sequence[str]) -> tuple[list[str], Longs]:
     index: dict[str, int] = {}
     where = np.fromiter((index.setdefault(text, len(index)) for text in texts), np.int64, count=len(texts))
@@ -313,32 +283,6 @@ def tokens_of(offsets: Ints, start: int, end: int) -> tuple[int, int]:
     first = int(np.searchsorted(offsets[:, 1], start, side="right"))
     last = int(np.searchsorted(offsets[:, 0], end, side="left")) - 1
     return first, last
-
-
-def warn_if_foreign(texts: Sequence[str], tokens: Tokens, tokenizer: Tokenizer) -> None:
-    """Warns when the vocabulary does not know the script of some text: it falls apart into unknown or single letters.
-
-    Single letters of a script that the vocabulary was made for are no sign: many words of Chinese or Korean are one.
-    """
-    width = tokens.offsets[:, 1] - tokens.offsets[:, 0]
-    odd = (width <= 1) & (tokens.ids != tokenizer.unknown)
-    single = np.zeros(len(tokens.ids), np.bool_)
-    text = np.repeat(np.arange(len(texts)), np.diff(tokens.starts))
-    suspects = np.flatnonzero(np.bincount(text[odd], minlength=len(texts)) > FOREIGN_SHARE * np.diff(tokens.starts))
-    for index in suspects.tolist():  # few texts get here; only there is it worth looking at the letters
-        where = np.arange(*tokens.starts[[index, index + 1]])[odd[tokens.text(index)]]
-        scripts = [script(texts[index][a : a + 1]) for a in tokens.offsets[where, 0]]
-        single[where] = [name != "" and name not in tokenizer.scripts for name in scripts]
-    bad = np.bincount(text[single | (tokens.ids == tokenizer.unknown)], minlength=len(texts))
-    foreign = np.flatnonzero(bad > FOREIGN_SHARE * np.diff(tokens.starts))
-    if len(foreign):
-        warnings.warn(
-            f"{len(foreign)} of {len(texts)} texts are mostly outside the encoder's vocabulary (more than a third unknown or "
-            f"single letters), the first begins {texts[foreign[0]][:40]!r}: results there will be poor; choose an encoder "
-            "of that language with encoder.model",
-            LaminaWarning,
-            stacklevel=3,
-        )
 
 
 def windows_fingerprint(examples: Sequence[Example], tokenizer: str, options: WindowOptions) -> str:

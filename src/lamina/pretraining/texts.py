@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lamina.data.sources import Bundled, load_examples, locate
-from lamina.data.tables import Broken, plain, read_table, text_in
+from lamina.data.problems import Fault
+from lamina.data.sources import Bundled, load_examples, locate_data
+from lamina.data.tabular import cell_text, read_table, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import read_text
 
@@ -105,7 +106,7 @@ def _texts_of(source: TextSource) -> Iterator[str]:
     if source.columns:
         yield from (row[column] for _, row in _rows(source, source.columns) for column in source.columns)
         return
-    place = locate(source.source)
+    place = locate_data(source.source)
     if not isinstance(place, Bundled) and _ending(place) in _PLAIN:
         blocks = (block.strip() for block in _BLANK_LINE.split(read_text(place)))
         yield from (block for block in blocks if block)
@@ -118,7 +119,7 @@ def _texts_of(source: TextSource) -> Iterator[str]:
 
 def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
     """The good rows of a table, each with its place. A row is broken when its cells do not fit the header or one is empty."""
-    place = locate(source.source)
+    place = locate_data(source.source)
     if isinstance(place, Bundled):
         raise LaminaError(f"{source.source}: has no columns: leave them out to read its contexts")
     table = read_table(place)
@@ -128,12 +129,12 @@ def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None)
     position = 0
     for line, row in table.rows:
         try:
-            if isinstance(row, Broken):
+            if isinstance(row, Fault):
                 raise row
-            cells = {name: plain(row.get(name)) if name == label else text_in(row, name) for name in wanted}
+            cells = {name: cell_text(row.get(name)) if name == label else text_in(row, name) for name in wanted}
             if empty := [name for name in table.header if name and row.get(name) in ("", None)]:
-                raise Broken(f"{empty[0]} is empty")
-        except Broken as fault:
+                raise Fault(f"{empty[0]} is empty")
+        except Fault as fault:
             broken.append(f"line {line}: {fault}")
             if not source.skip_broken:
                 raise LaminaError(f"{place}: {broken[0]}: mend it, or leave broken rows out with skip_broken = true") from None

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 from lamina.augment.per_epoch import rewrite
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
-from lamina.data.splits import choose_contexts, first_questions, hold_out, questions_of, sample_questions, without_unseen
+from lamina.data.splits import (
+    choose_contexts,
+    first_questions,
+    hold_out_articles,
+    questions_of,
+    sample_questions,
+    without_unseen,
+)
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows, make_windows
 from lamina.errors import LaminaError
@@ -48,7 +55,7 @@ class Questions:
         fractions share their held-out split, and the threshold is fitted for all contexts that a question may have."""
         data = task.data
         examples = sample_questions(self._cached(task, data.train, files), data.questions, seed)
-        kept, held_out = hold_out(examples, data.holdout, seed)
+        kept, held_out = hold_out_articles(examples, data.holdout, seed)
         kept = choose_contexts(without_unseen(kept, held_out), data.contexts, data.choose, seed)
         train = sample_questions(kept, data.share(len(questions_of(kept))), seed)
         return Splits(train, held_out, self.dev(task, files) if dev else [])

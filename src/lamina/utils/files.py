@@ -93,6 +93,20 @@ def read_json(path: Path) -> Any:
         raise LaminaError(f"{path}: the JSON is nested too deeply") from None
 
 
+def check_apart(original: Path, out: Path) -> None:
+    """Raise LaminaError where `out` would overwrite the original."""
+    if same_file(original, out):
+        raise LaminaError(f"{out}: is the original, which is never overwritten: name another file")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths name one file, also through symbolic and hard links."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
 def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)

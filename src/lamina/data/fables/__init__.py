@@ -3,23 +3,28 @@
 Its rivers, guilds and battles exist nowhere, so nothing can be answered from memory. A third of the questions have no
 answer in their paragraph. The two splits share what is known of things (relations), not how it is told or asked
 (templates) nor what it is told of (names).
+
+Here belong the generator and its tables: `names`, `values`, `schema` and `kinds` are what it draws from; `engine`,
+`compose` and `questions` write the articles; `statements`, `opinions` and `sentences` write the labelled sentences. Nothing
+here reads files.
 """
 
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
 from lamina.data.fables import compose, questions
 from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import Split
-from lamina.data.fables.values import Source
+from lamina.data.fables.values import FreshValues
+from lamina.data.squad_format import SquadArticle, SquadCorpus
 
 VERSION: Final = "fables-1"
 ARTICLES: Final[dict[Split, int]] = {"train": 320, "dev": 50}
 
 
-def make(split: Split, *, articles: int | None = None, seed: int = 0) -> dict[str, Any]:
+def make(split: Split, *, articles: int | None = None, seed: int = 0) -> SquadCorpus:
     """The corpus as a SQuAD 2.0 dictionary. The first articles of a larger corpus are those of a smaller one."""
     if split not in ARTICLES:
         raise ValueError(f'split is {split!r}: choose "train" or "dev"')
@@ -38,16 +43,16 @@ def _number(split: Split, articles: int | None) -> int:
     return articles
 
 
-def _article(split: Split, number: int, seed: int, titles: set[str]) -> dict[str, Any]:
+def _article(split: Split, number: int, seed: int, titles: set[str]) -> SquadArticle:
     rng = random.Random(f"fables/{split}/{seed}/{number}")
     kind = KINDS[_kind_index(split, number, seed)]
-    source = Source(rng, split)
+    source = FreshValues(rng, split)
     main = compose.entity(kind, source)
     title = _distinct(_title(main.naming.name), titles)
     texts = [compose.paragraph(main, source, opening=place == 0, long=_long(number, place)) for place in range(2)]
     sizes = [min(len(text.facts), rng.choice((3, 3, 4))) for text in texts]
-    vain = _half_of(sum(sizes), rng)
-    shares = [vain // 2, vain - vain // 2]
+    unanswerable = _half_of(sum(sizes), rng)
+    shares = [unanswerable // 2, unanswerable - unanswerable // 2]
     return {
         "title": title,
         "paragraphs": [

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from lamina.data.fables.asides import ASIDES
-from lamina.data.fables.engine import LEAST_WORDS, MOST_WORDS, Entity, Paragraph
-from lamina.data.fables.tables import Kind, Relation
-from lamina.data.fables.values import Source
+from lamina.data.fables.engine import LEAST_WORDS, MOST_WORDS, FableEntity, Paragraph
+from lamina.data.fables.schema import ArticleKind, Relation
+from lamina.data.fables.values import FreshValues
 
 _LONGEST_SENTENCE: Final = 32
 
 
-def entity(kind: Kind, source: Source, *, near: Entity | None = None) -> Entity:
+def entity(kind: ArticleKind, source: FreshValues, *, near: FableEntity | None = None) -> FableEntity:
     """A new entity of the kind, of the same times as the one it is `near`."""
     low, high = (near.base - 25, near.base + 25) if near else (1100, 1650)
-    return Entity(kind, kind.naming(source), base=source.rng.randint(low, high))
+    return FableEntity(kind, kind.naming(source), base=source.rng.randint(low, high))
 
 
-def paragraph(main: Entity, source: Source, *, opening: bool, long: bool) -> Paragraph:
+def paragraph(main: FableEntity, source: FreshValues, *, opening: bool, long: bool) -> Paragraph:
     """A paragraph about `main`, of 62 to 90 words in most cases, of more than 300 if `long`."""
     rng = source.rng
     target = rng.randint(312, 365) if long else rng.randint(62, 70)
@@ -40,20 +40,20 @@ def paragraph(main: Entity, source: Source, *, opening: bool, long: bool) -> Par
     return text
 
 
-def _chosen(who: Entity, source: Source, size: int) -> list[Relation]:
+def _chosen(who: FableEntity, source: FreshValues, size: int) -> list[Relation]:
     """Some relations not told so far, in the order of the table, which is the order in which they are best told."""
     open_relations = who.open_relations()
     drawn = source.rng.sample(range(len(open_relations)), min(size, len(open_relations)))
     return [open_relations[index] for index in sorted(drawn)]
 
 
-def _tell(text: Paragraph, who: Entity, relations: list[Relation]) -> None:
+def _tell(text: Paragraph, who: FableEntity, relations: list[Relation]) -> None:
     for relation in relations:
         if relation.name not in who.told and text.words() < MOST_WORDS - _LONGEST_SENTENCE:
             text.tell(who, relation)
 
 
-def _turn_to_another(text: Paragraph, main: Entity, source: Source, size: int) -> None:
+def _turn_to_another(text: Paragraph, main: FableEntity, source: FreshValues, size: int) -> None:
     """Bring in another entity, with relations that `main` has here too as well as others."""
     if text.words() > MOST_WORDS - 2 * _LONGEST_SENTENCE:
         return
@@ -63,7 +63,7 @@ def _turn_to_another(text: Paragraph, main: Entity, source: Source, size: int) -
     _tell(text, other, _chosen(other, source, size))
 
 
-def _pad(text: Paragraph, main: Entity, target: int) -> None:
+def _pad(text: Paragraph, main: FableEntity, target: int) -> None:
     """Asides until the paragraph is long enough; they state nothing that is asked for."""
     source = text.source
     asides = [*_of(main.kind.asides, main.kind.asides_dev, source), *ASIDES[source.split]]
@@ -71,5 +71,5 @@ def _pad(text: Paragraph, main: Entity, target: int) -> None:
         text.write(source.fresh_of(asides), main)
 
 
-def _of(train: tuple[str, ...], dev: tuple[str, ...], source: Source) -> tuple[str, ...]:
+def _of(train: tuple[str, ...], dev: tuple[str, ...], source: FreshValues) -> tuple[str, ...]:
     return train if source.split == "train" else dev

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lamina.data.fables.names import Split
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, Value
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, Value
 
 MOST_WORDS: Final = 395
 LEAST_WORDS: Final = 62
@@ -22,10 +22,10 @@ _PASSING: Final = ("town", "person", "year", "d")
 
 
 @dataclass(slots=True)
-class Entity:
+class FableEntity:
     """One person, river, ship … of the fables. `told` lists the relations that the article has stated so far."""
 
-    kind: Kind
+    kind: ArticleKind
     naming: Naming
     base: int
     told: list[str] = field(default_factory=list)
@@ -35,10 +35,10 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class StatedFact:
     """What a paragraph says of an entity, and the place in the context that says it."""
 
-    entity: Entity
+    entity: FableEntity
     relation: Relation
     text: str
     start: int
@@ -49,11 +49,11 @@ class Fact:
 class Paragraph:
     """A context under construction, with the entities it mentions in order of appearance."""
 
-    source: Source
+    source: FreshValues
     context: str = ""
-    entities: list[Entity] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    _subject: Entity | None = None
+    entities: list[FableEntity] = field(default_factory=list)
+    facts: list[StatedFact] = field(default_factory=list)
+    _subject: FableEntity | None = None
     _person_near: bool = False
 
     @property
@@ -63,15 +63,17 @@ class Paragraph:
     def words(self) -> int:
         return len(self.context.split())
 
-    def states(self, entity: Entity, relation: str) -> bool:
+    def states(self, entity: FableEntity, relation: str) -> bool:
         return any(fact.entity is entity and fact.relation.name == relation for fact in self.facts)
 
-    def tell(self, entity: Entity, relation: Relation) -> None:
+    def tell(self, entity: FableEntity, relation: Relation) -> None:
         """State a relation of the entity with one of its plans, and whatever else that plan states."""
         fitting = [plan for plan in relation.plans(self.split) if _extras(plan, entity.kind) <= _open(entity)]
         self.write(self.source.fresh_of(fitting), entity, relation=relation)
 
-    def write(self, plan: str, entity: Entity, *, relation: Relation | None = None, other: Entity | None = None) -> None:
+    def write(
+        self, plan: str, entity: FableEntity, *, relation: Relation | None = None, other: FableEntity | None = None
+    ) -> None:
         """Fill a plan's slots and append it as a sentence."""
         call = self._reference(entity)
         sentence, spans, mentioned, person = "", [], False, False
@@ -102,7 +104,7 @@ class Paragraph:
         self.context = f"{self.context} {sentence}" if self.context else sentence
         for stated, value, start in spans:
             text = sentence[start : start + len(value.text)]
-            self.facts.append(Fact(entity, stated, text, offset + start, value.alternatives))
+            self.facts.append(StatedFact(entity, stated, text, offset + start, value.alternatives))
             entity.told.append(stated.name)
         for named in (entity, other) if mentioned else (other,):
             if named is not None and all(named is not known for known in self.entities):
@@ -110,7 +112,7 @@ class Paragraph:
         self._subject = entity if mentioned and other is None else None
         self._person_near = person
 
-    def _reference(self, entity: Entity) -> str:
+    def _reference(self, entity: FableEntity) -> str:
         """How to call the entity: in full at first, by pronoun only right after a sentence about it."""
         if all(entity is not known for known in self.entities):
             return "name"
@@ -119,17 +121,17 @@ class Paragraph:
             return "short"
         return self.source.rng.choices(("pronoun", "noun", "short"), (40, 20, 40))[0]
 
-    def _draw(self, entity: Entity, relation: Relation) -> Value:
+    def _draw(self, entity: FableEntity, relation: Relation) -> Value:
         self.source.base = entity.base
         return relation.value(self.source)
 
 
-def _extras(plan: str, kind: Kind) -> set[str]:
+def _extras(plan: str, kind: ArticleKind) -> set[str]:
     names = {slot for slot in _SLOT.findall(plan) if slot not in (*_MENTIONS, *_PASSING, "v")}
     return names & {relation.name for relation in kind.relations}
 
 
-def _open(entity: Entity) -> set[str]:
+def _open(entity: FableEntity) -> set[str]:
     return {relation.name for relation in entity.open_relations()}
 
 

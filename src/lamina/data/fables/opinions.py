@@ -12,7 +12,7 @@ from typing import Final
 
 from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import Split
-from lamina.data.fables.values import Source
+from lamina.data.fables.values import FreshValues
 
 DEGREES: Final = 5
 
@@ -158,7 +158,7 @@ WAYS: Final[dict[int, tuple[tuple[str, tuple[int, ...]], ...]]] = {
 
 def opinion(degree: int, rng: random.Random, split: Split) -> str:
     """A sentence of that degree of praise."""
-    source = Source(rng, split)
+    source = FreshValues(rng, split)
     kind = rng.choice([kind for kind in KINDS if kind.name in ASPECTS])
     name = kind.naming(source).name
     joint, aspects = ASPECTS[kind.name]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
-from lamina.data.fables.engine import Entity, Fact, Paragraph
-from lamina.data.fables.tables import Relation
+from lamina.data.fables.engine import FableEntity, Paragraph, StatedFact
+from lamina.data.fables.schema import Relation
+from lamina.data.squad_format import SquadAnswer, SquadQuestion
 
 WEIGHTS: Final = {"swapped-entity": 9, "antonym": 8, "negation": 11, "other-relation": 54, "missing-detail": 42}
 
 
-def unanswerable_kind(text: Paragraph, entity: Entity, relation: Relation) -> str | None:
+def unanswerable_kind(text: Paragraph, entity: FableEntity, relation: Relation) -> str | None:
     """Why the paragraph does not answer this question; None if it does or might be read to."""
     if text.states(entity, relation.name) or any(text.states(entity, near) for near in relation.implied_by):
         return None
@@ -24,44 +25,51 @@ def unanswerable_kind(text: Paragraph, entity: Entity, relation: Relation) -> st
     return "other-relation"
 
 
-def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) -> list[dict[str, Any]]:
+def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) -> list[SquadQuestion]:
     """So many questions of each sort, in random order, with ids that begin with the prefix."""
     rng = text.source.rng
     facts = _weighted_sample(rng, text.facts, [_interest(fact.relation) for fact in text.facts], answerable)
     asked = [_answerable(text, fact) for fact in facts]
-    asked += [_unanswerable(text, *choice) for choice in _unanswerable_choices(text, unanswerable)]
+    for entity, relation, kind in _unanswerable_choices(text, unanswerable):
+        asked.append((_wording(text, entity, relation), [], kind))
     rng.shuffle(asked)
-    return [{"id": f"{prefix}-{number}"} | question for number, question in enumerate(asked)]
+    return [
+        {
+            "id": f"{prefix}-{number}",
+            "question": question,
+            "answers": answers,
+            "is_impossible": not answers,
+            "kind": kind,
+        }
+        for number, (question, answers, kind) in enumerate(asked)
+    ]
 
 
-def _answerable(text: Paragraph, fact: Fact) -> dict[str, Any]:
-    answers = [{"text": fact.text, "answer_start": fact.start}]
+def _answerable(text: Paragraph, fact: StatedFact) -> tuple[str, list[SquadAnswer], str]:
+    """The question, its answers and its kind."""
+    answers: list[SquadAnswer] = [{"text": fact.text, "answer_start": fact.start}]
     if text.split == "dev":
         answers += [{"text": form, "answer_start": fact.start + fact.text.index(form)} for form in fact.alternatives]
     question = _wording(text, fact.entity, fact.relation)
-    return {"question": question, "answers": answers, "is_impossible": False, "kind": fact.relation.name}
+    return question, answers, fact.relation.name
 
 
-def _unanswerable(text: Paragraph, entity: Entity, relation: Relation, kind: str) -> dict[str, Any]:
-    return {"question": _wording(text, entity, relation), "answers": [], "is_impossible": True, "kind": kind}
-
-
-def _wording(text: Paragraph, entity: Entity, relation: Relation) -> str:
+def _wording(text: Paragraph, entity: FableEntity, relation: Relation) -> str:
     form = text.source.rng.choice(relation.questions(text.split))
     question = form.replace("{n}", entity.naming.name)
     return question[0].upper() + question[1:]
 
 
-def _unanswerable_choices(text: Paragraph, size: int) -> list[tuple[Entity, Relation, str]]:
+def _unanswerable_choices(text: Paragraph, size: int) -> list[tuple[FableEntity, Relation, str]]:
     """First the kind of question is drawn, so that rare kinds are not swamped, then one question of that kind."""
     rng = text.source.rng
-    pools: dict[str, list[tuple[Entity, Relation, str]]] = {}
+    pools: dict[str, list[tuple[FableEntity, Relation, str]]] = {}
     for entity in text.entities:
         for relation in entity.kind.relations:
             kind = unanswerable_kind(text, entity, relation)
             if kind is not None:
                 pools.setdefault(kind, []).append((entity, relation, kind))
-    chosen: list[tuple[Entity, Relation, str]] = []
+    chosen: list[tuple[FableEntity, Relation, str]] = []
     while len(chosen) < size and pools:
         kinds = [kind for kind in WEIGHTS if kind in pools]
         kind = rng.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
@@ -76,9 +84,9 @@ def _interest(relation: Relation) -> float:
     return 4.0 if relation.detail_of else 2.0 if relation.opposite else 1.0
 
 
-def _weighted_sample(rng: random.Random, facts: list[Fact], weights: list[float], size: int) -> list[Fact]:
+def _weighted_sample(rng: random.Random, facts: list[StatedFact], weights: list[float], size: int) -> list[StatedFact]:
     pool, chances = list(facts), list(weights)
-    chosen: list[Fact] = []
+    chosen: list[StatedFact] = []
     while pool and len(chosen) < size:
         index = rng.choices(range(len(pool)), chances)[0]
         chosen.append(pool.pop(index))

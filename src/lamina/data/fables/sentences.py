@@ -12,13 +12,13 @@ from typing import Final, Literal, get_args
 from lamina.data.examples import Sentence
 from lamina.data.fables.names import Split
 from lamina.data.fables.opinions import DEGREES, opinion
-from lamina.data.fables.statements import paraphrase, similar
+from lamina.data.fables.statements import paraphrase_pair, similar_pair
 from lamina.utils.files import make_folder, write_atomically
 
 SentenceTask = Literal["sentiment", "paraphrase", "similarity"]
 
 TASKS: Final[tuple[SentenceTask, ...]] = get_args(SentenceTask)
-ROWS: Final[dict[Split, int]] = {"train": 1200, "dev": 240}
+SENTENCES: Final[dict[Split, int]] = {"train": 1200, "dev": 240}
 LEAST_WORDS, MOST_WORDS = 6, 25
 PARAPHRASES: Final = 37  # of 100 pairs
 
@@ -27,12 +27,12 @@ def make_sentences(task: SentenceTask, split: Split, *, count: int | None = None
     """Rows of the task, no two alike. The first rows of a larger set are those of a smaller one."""
     if task not in TASKS:
         raise ValueError(f"task is {task!r}: choose {', '.join(TASKS)}")
-    if split not in ROWS:
+    if split not in SENTENCES:
         raise ValueError(f'split is {split!r}: choose "train" or "dev"')
     if count is not None and count < 0:
         raise ValueError(f"count = {count}: choose 0 or more")
     seen: set[str] = set()
-    return [_row(task, split, number, seed, seen) for number in range(ROWS[split] if count is None else count)]
+    return [_sentence(task, split, number, seed, seen) for number in range(SENTENCES[split] if count is None else count)]
 
 
 def write_sentences(folder: Path, seed: int = 0) -> dict[str, int]:
@@ -40,30 +40,30 @@ def write_sentences(folder: Path, seed: int = 0) -> dict[str, int]:
     make_folder(folder)
     written = {}
     for task in TASKS:
-        for split in ROWS:
+        for split in SENTENCES:
             path = folder / f"{task}-{split}.tsv"
-            rows = make_sentences(task, split, seed=seed)
+            sentences = make_sentences(task, split, seed=seed)
             texts = ("sentence",) if task == "sentiment" else ("sentence1", "sentence2")
-            lines = ["\t".join(("id", *texts, "label")), *("\t".join(_cells(row)) for row in rows)]
+            lines = ["\t".join(("id", *texts, "label")), *("\t".join(_cells(sentence)) for sentence in sentences)]
             write_atomically(path, ("\n".join(lines) + "\n").encode())
-            written[str(path)] = len(rows)
+            written[str(path)] = len(sentences)
     return written
 
 
-def _cells(row: Sentence) -> tuple[str, ...]:
-    return tuple(cell for cell in (row.id, row.first, row.second, row.label) if cell is not None)
+def _cells(sentence: Sentence) -> tuple[str, ...]:
+    return tuple(cell for cell in (sentence.id, sentence.first, sentence.second, sentence.label) if cell is not None)
 
 
-def _row(task: SentenceTask, split: Split, number: int, seed: int, seen: set[str]) -> Sentence:
+def _sentence(task: SentenceTask, split: Split, number: int, seed: int, seen: set[str]) -> Sentence:
     """The row of that number: drawn until it is neither too short nor too long nor seen before."""
     rng = random.Random(f"fables/{task}/{split}/{seed}/{number}")
     while True:
-        row = _draw(task, split, number, seed, rng)
-        texts = [text for text in (row.first, row.second) if text is not None]
+        sentence = _draw(task, split, number, seed, rng)
+        texts = [text for text in (sentence.first, sentence.second) if text is not None]
         fits = all(LEAST_WORDS <= len(text.split()) <= MOST_WORDS for text in texts)
         if fits and len(set(texts)) == len(texts) and "\t".join(texts) not in seen:
             seen.add("\t".join(texts))
-            return row
+            return sentence
 
 
 def _draw(task: SentenceTask, split: Split, number: int, seed: int, rng: random.Random) -> Sentence:
@@ -73,8 +73,8 @@ def _draw(task: SentenceTask, split: Split, number: int, seed: int, rng: random.
         return Sentence(own_id, opinion(degree, rng, split), None, str(degree))
     if task == "paraphrase":
         same = _dealt(task, split, number, seed, 100) < PARAPHRASES
-        return Sentence(own_id, *paraphrase(same, rng, split), str(int(same)))
-    first, second, score = similar(rng, split)
+        return Sentence(own_id, *paraphrase_pair(same, rng, split), str(int(same)))
+    first, second, score = similar_pair(rng, split)
     return Sentence(own_id, first, second, f"{score:.1f}")
 
 

@@ -16,8 +16,8 @@ from typing import Final
 from lamina.data.fables.engine import mention
 from lamina.data.fables.kinds import KINDS
 from lamina.data.fables.names import Split
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues
 
 # What a shared part of two statements adds to their similarity of at most 5.
 KIND, NAME, RELATIONS, VALUES = 1.0, 1.6, 1.2, 1.2
@@ -49,7 +49,7 @@ class Fact:
 class Statement:
     """One or two facts of one thing."""
 
-    kind: Kind
+    kind: ArticleKind
     naming: Naming
     facts: tuple[Fact, ...]
 
@@ -62,23 +62,23 @@ class Statement:
         return {(fact.relation.name, fact.value) for fact in self.facts}
 
 
-def statement(source: Source, facts: int, *, unlike: Kind | None = None) -> Statement:
+def statement(source: FreshValues, facts: int, *, unlike: ArticleKind | None = None) -> Statement:
     """Some facts of a new thing, of another kind than `unlike`."""
     kind = source.rng.choice([kind for kind in KINDS if kind is not unlike])
     source.base = source.rng.randint(1100, 1650)
     return Statement(kind, kind.naming(source), _facts(kind, source, facts))
 
 
-def _facts(kind: Kind, source: Source, count: int, *, without: frozenset[str] = frozenset()) -> tuple[Fact, ...]:
+def _facts(kind: ArticleKind, source: FreshValues, count: int, *, without: frozenset[str] = frozenset()) -> tuple[Fact, ...]:
     relations = source.rng.sample([relation for relation in kind.relations if relation.name not in without], count)
     return tuple(_fact(relation, source) for relation in relations)
 
 
-def _fact(relation: Relation, source: Source) -> Fact:
+def _fact(relation: Relation, source: FreshValues) -> Fact:
     return Fact(relation, relation.value(source).text)
 
 
-def opposed(source: Source) -> Statement:
+def opposed(source: FreshValues) -> Statement:
     """Two facts that are easily mistaken for each other: who won and who lost."""
     kind = source.rng.choice([kind for kind in KINDS if any(relation.opposite for relation in kind.relations)])
     source.base = source.rng.randint(1100, 1650)
@@ -90,11 +90,11 @@ def opposed(source: Source) -> Statement:
 # Changes that make another statement of it
 
 
-def renamed(given: Statement, source: Source) -> Statement:
+def renamed(given: Statement, source: FreshValues) -> Statement:
     return replace(given, naming=given.kind.naming(source))
 
 
-def revalued(given: Statement, source: Source) -> Statement:
+def revalued(given: Statement, source: FreshValues) -> Statement:
     """One of its values is another one."""
     place = source.rng.randrange(len(given.facts))
     old = given.facts[place]
@@ -112,16 +112,16 @@ def swapped(given: Statement) -> Statement:
     return replace(given, facts=(replace(first, value=second.value), replace(second, value=first.value)))
 
 
-def turned(given: Statement, source: Source) -> Statement:
+def turned(given: Statement, source: FreshValues) -> Statement:
     """The first fact that has an opposite is told of the opposite, with the same value; else it is another fact."""
     for place, fact in enumerate(given.facts):
         if fact.relation.opposite and fact.relation.opposite not in given.relations:
             other = replace(fact, relation=given.kind.relation(fact.relation.opposite))
             return replace(given, facts=(*given.facts[:place], other, *given.facts[place + 1 :]))
-    return replaced(given, source, keep=len(given.facts) - 1)
+    return with_other_facts(given, source, keep=len(given.facts) - 1)
 
 
-def replaced(given: Statement, source: Source, *, keep: int) -> Statement:
+def with_other_facts(given: Statement, source: FreshValues, *, keep: int) -> Statement:
     """Only `keep` facts stay, the others are of other relations."""
     fresh = _facts(given.kind, source, len(given.facts) - keep, without=frozenset(given.relations))
     return replace(given, facts=given.facts[:keep] + fresh)
@@ -130,13 +130,13 @@ def replaced(given: Statement, source: Source, *, keep: int) -> Statement:
 # Sentences
 
 
-def tell(given: Statement, source: Source, *, plans: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
+def tell(given: Statement, source: FreshValues, *, plans: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
     """A sentence of its facts, and the templates that it used; by none of `plans` where others are left."""
     chosen = tuple(_plan(fact.relation, source, plans) for fact in given.facts)
     return tell_by(given, chosen, source), chosen
 
 
-def tell_by(given: Statement, plans: Sequence[str], source: Source) -> str:
+def tell_by(given: Statement, plans: Sequence[str], source: FreshValues) -> str:
     """A sentence of its facts by these templates, one a fact."""
     clauses = [
         _fill(plan, given.naming, fact.value, first=place == 0)
@@ -147,7 +147,7 @@ def tell_by(given: Statement, plans: Sequence[str], source: Source) -> str:
     return text[0].upper() + text[1:]
 
 
-def _plan(relation: Relation, source: Source, plans: Sequence[str]) -> str:
+def _plan(relation: Relation, source: FreshValues, plans: Sequence[str]) -> str:
     usable = [plan for plan in relation.plans(source.split) if set(_SLOT.findall(plan)) <= set("spov")]
     return source.rng.choice([plan for plan in usable if plan not in plans] or usable)
 
@@ -170,9 +170,9 @@ def _fill(plan: str, naming: Naming, value: str, *, first: bool) -> str:
 # Pairs
 
 
-def paraphrase(same: bool, rng: random.Random, split: Split) -> tuple[str, str]:
+def paraphrase_pair(same: bool, rng: random.Random, split: Split) -> tuple[str, str]:
     """Two sentences that state the same, or that only seem to."""
-    source = Source(rng, split)
+    source = FreshValues(rng, split)
     one = opposed(source) if rng.random() < 0.4 else statement(source, 1)
     first, plans = tell(one, source)
     if same:
@@ -184,10 +184,10 @@ def paraphrase(same: bool, rng: random.Random, split: Split) -> tuple[str, str]:
     return first, tell(other, source, plans=plans)[0]
 
 
-def _lookalike(one: Statement, source: Source) -> Statement:
+def _lookalike(one: Statement, source: FreshValues) -> Statement:
     """Another statement: now and then merely of the same thing or of the same relations, mostly one of much the same words."""
     if source.rng.random() < 0.3:
-        again = replaced(one, source, keep=0)
+        again = with_other_facts(one, source, keep=0)
         return again if source.rng.random() < 0.5 else renamed(revalued(one, source), source)
     turns = 0.35 if len(one.facts) == 1 and one.facts[0].relation.opposite else 0.0
     chance = source.rng.random()
@@ -198,9 +198,9 @@ def _lookalike(one: Statement, source: Source) -> Statement:
     return revalued(one, source) if chance < 0.8 else renamed(one, source)
 
 
-def similar(rng: random.Random, split: Split) -> tuple[str, str, float]:
+def similar_pair(rng: random.Random, split: Split) -> tuple[str, str, float]:
     """Two sentences and how similar what they say is, 0 to 5."""
-    source = Source(rng, split)
+    source = FreshValues(rng, split)
     facts = rng.choice((1, 2))
     one = opposed(source) if facts == 2 and rng.random() < 0.4 else statement(source, facts)
     other = _relative(one, source)
@@ -214,7 +214,7 @@ def similar(rng: random.Random, split: Split) -> tuple[str, str, float]:
     return first, second, similarity(one, other)
 
 
-def _relative(one: Statement, source: Source) -> Statement:
+def _relative(one: Statement, source: FreshValues) -> Statement:
     """Another statement, as near to it as chance has it."""
     near = source.rng.random()
     if near < 0.14:
@@ -224,15 +224,15 @@ def _relative(one: Statement, source: Source) -> Statement:
     if near < 0.4:
         return turned(one, source)
     if near < 0.5:
-        return replaced(one, source, keep=len(one.facts) - 1)
+        return with_other_facts(one, source, keep=len(one.facts) - 1)
     if near < 0.56:
-        return replaced(one, source, keep=0)
+        return with_other_facts(one, source, keep=0)
     if near < 0.66:
         return renamed(one, source)
     if near < 0.76:
         return renamed(revalued(one, source), source)
     if near < 0.86:
-        return renamed(replaced(one, source, keep=0), source)
+        return renamed(with_other_facts(one, source, keep=0), source)
     return statement(source, len(one.facts), unlike=one.kind)
 
 

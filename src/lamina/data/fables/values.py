@@ -20,7 +20,7 @@ class Value:
 
 
 @dataclass(slots=True)
-class Source:
+class FreshValues:
     """Draws for one article. Whatever was drawn once is not drawn again, so no two facts share a value."""
 
     rng: random.Random
@@ -71,7 +71,7 @@ class Source:
         return self.fresh(lambda: str(self.base + self.rng.randint(low, high)))
 
 
-Maker = Callable[[Source], Value]
+ValueDraw = Callable[[FreshValues], Value]
 
 
 def _bare(text: str) -> tuple[str, ...]:
@@ -82,19 +82,19 @@ def _bare(text: str) -> tuple[str, ...]:
     return ()
 
 
-def town(source: Source) -> Value:
+def town(source: FreshValues) -> Value:
     return Value(source.town())
 
 
-def river(source: Source) -> Value:
+def river(source: FreshValues) -> Value:
     name = source.river()
     return Value(f"the {name}", (name,))
 
 
-def _named(forms: tuple[str, ...]) -> Maker:
+def _named(forms: tuple[str, ...]) -> ValueDraw:
     """A landmark: one of the forms with a made-up name in it."""
 
-    def draw(source: Source) -> Value:
+    def draw(source: FreshValues) -> Value:
         text = source.rng.choice(forms).format(source.surname())
         return Value(text, _bare(text))
 
@@ -105,50 +105,50 @@ hills: Final = _named(("the {} Hills", "the {} Moors", "the {} Downs", "the {} W
 waters: Final = _named(("Lake {}", "the Bay of {}", "the Gulf of {}", "the {} Sea", "the {} Lagoon", "the Sound of {}"))
 
 
-def languages(source: Source) -> Value:
+def languages(source: FreshValues) -> Value:
     """Two languages: ``Lorverish and Old Tanethish``."""
     first, second = (source.river().removesuffix("e") for _ in range(2))
     return Value(f"{first}ish and Old {second}ish")
 
 
-def person(source: Source) -> Value:
+def person(source: FreshValues) -> Value:
     return Value(source.person(), person=True)
 
 
-def year(low: int, high: int) -> Maker:
+def year(low: int, high: int) -> ValueDraw:
     """A year between `low` and `high` years after the birth of the entity."""
     return lambda source: Value(source.year(low, high))
 
 
-def month(source: Source) -> Value:
+def month(source: FreshValues) -> Value:
     months = "January February March April May June July August September October November December"
     return Value(source.fresh(lambda: source.rng.choice(months.split())))
 
 
-def count(low: int, high: int, unit: str = "", *, step: int = 1) -> Maker:
+def count(low: int, high: int, unit: str = "", *, step: int = 1) -> ValueDraw:
     """A number with its unit, such as ``1,200 sheep``; the number alone is right too."""
 
-    def draw(source: Source) -> Value:
+    def draw(source: FreshValues) -> Value:
         number = source.fresh(lambda: f"{source.rng.randrange(low, high + 1, step):,}")
         return Value(f"{number} {unit}", (number,)) if unit else Value(number)
 
     return draw
 
 
-def pick(*options: str) -> Maker:
+def pick(*options: str) -> ValueDraw:
     """One of the options; an option's leading article is not part of the shorter form."""
 
-    def draw(source: Source) -> Value:
+    def draw(source: FreshValues) -> Value:
         text = source.fresh(lambda: source.rng.choice(options))
         return Value(text, _bare(text))
 
     return draw
 
 
-def listing(size: int, *options: str) -> Maker:
+def listing(size: int, *options: str) -> ValueDraw:
     """Several of the options: ``copper, wool and salted fish``."""
 
-    def draw(source: Source) -> Value:
+    def draw(source: FreshValues) -> Value:
         chosen = [source.fresh(lambda: source.rng.choice(options)) for _ in range(size)]
         while len(set(chosen)) < size:
             chosen = source.rng.sample(options, size)

@@ -16,9 +16,9 @@ from lamina.data.fables.kinds.rivers import RIVERS
 from lamina.data.fables.kinds.ships import SHIPS
 from lamina.data.fables.kinds.towers import TOWERS
 from lamina.data.fables.kinds.towns import TOWNS
-from lamina.data.fables.tables import Kind
+from lamina.data.fables.schema import ArticleKind
 
-KINDS: Final[tuple[Kind, ...]] = (
+KINDS: Final[tuple[ArticleKind, ...]] = (
     BATTLES,
     BEASTS,
     BOOKS,

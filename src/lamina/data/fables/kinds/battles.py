@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     form = source.rng.choice(("the Battle of {}", "the Siege of {}", "the Skirmish of {}"))
     name = source.fresh(lambda: form.format(source.town()))
     return Naming(name, name, source.rng.choice(("the fight", "the encounter", "the clash")))
 
 
-BATTLES: Final = Kind(
+BATTLES: Final = ArticleKind(
     "battles",
     _naming,
     relations=(

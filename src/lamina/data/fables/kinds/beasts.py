@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, listing, month, person, pick, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, listing, month, person, pick, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     colours = source.lexicon.colours
     name = source.fresh(lambda: f"the {source.fresh_of(colours).lower()} {source.river().lower()}")
     return Naming(name, name, source.rng.choice(("the beast", "the animal", "the creature")))
 
 
-BEASTS: Final = Kind(
+BEASTS: Final = ArticleKind(
     "beasts",
     _naming,
     relations=(

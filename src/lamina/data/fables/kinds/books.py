@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, languages, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, languages, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     form = source.rng.choice(("The {} {}", "Under the {} {}", "Beyond the {} {}", "Letters from the {} {}"))
     colours, emblems = source.lexicon.colours, source.lexicon.emblems
     name = source.fresh(lambda: form.format(source.fresh_of(colours), source.fresh_of(emblems)))
     return Naming(name, name, source.rng.choice(("the book", "the work", "the volume")))
 
 
-BOOKS: Final = Kind(
+BOOKS: Final = ArticleKind(
     "books",
     _naming,
     relations=(

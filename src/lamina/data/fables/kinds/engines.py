@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     form = source.rng.choice(("the {} Engine", "the {} Automaton", "the {} Contraption", "the {} Apparatus"))
     name = source.fresh(lambda: form.format(f"{source.fresh_of(source.lexicon.colours)} {source.river()}"))
     return Naming(name, name, source.rng.choice(("the machine", "the device", "the invention")))
 
 
-ENGINES: Final = Kind(
+ENGINES: Final = ArticleKind(
     "engines",
     _naming,
     relations=(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     colours, emblems = source.lexicon.colours, source.lexicon.emblems
     form = source.rng.choice(("the Feast of the {} {}", "the {} {} Fair", "the {} {} Revels"))
     name = source.fresh(lambda: form.format(source.fresh_of(colours), source.fresh_of(emblems)))
     return Naming(name, name, source.rng.choice(("the festival", "the celebration")))
 
 
-FESTIVALS: Final = Kind(
+FESTIVALS: Final = ArticleKind(
     "festivals",
     _naming,
     relations=(

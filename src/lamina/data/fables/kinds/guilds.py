@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     craft = source.rng.choice(source.lexicon.crafts)
     name = f"the {source.river()} {craft}"
     return Naming(f"{name}' Guild", f"{name}' Guild", source.rng.choice(("the guild", "the company", "the brotherhood")))
 
 
-GUILDS: Final = Kind(
+GUILDS: Final = ArticleKind(
     "guilds",
     _naming,
     relations=(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, listing, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, listing, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     form = source.rng.choice(("the {} {} Act", "the {} {} Statute", "the {} {} Decree"))
     colours, subjects = source.lexicon.colours, source.lexicon.subjects
     name = source.fresh(lambda: form.format(source.fresh_of(colours), source.fresh_of(subjects)))
     return Naming(name, name, source.rng.choice(("the law", "the measure", "the rule")))
 
 
-LAWS: Final = Kind(
+LAWS: Final = ArticleKind(
     "laws",
     _naming,
     relations=(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     woman = source.rng.random() < 0.5
     first = source.fresh(lambda: source.rng.choice(source.lexicon.women if woman else source.lexicon.men))
     surname = source.surname()
@@ -16,7 +16,7 @@ def _naming(source: Source) -> Naming:
     return Naming(f"{first} {surname}", surname, surname, pronouns)
 
 
-PEOPLE: Final = Kind(
+PEOPLE: Final = ArticleKind(
     "people",
     _naming,
     relations=(

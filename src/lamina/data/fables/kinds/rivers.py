@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, hills, listing, month, person, river, town, waters, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, hills, listing, month, person, river, town, waters, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     name = f"the {source.river()}"
     return Naming(name, name, source.rng.choice(("the river", "the stream", "the waterway")))
 
 
-RIVERS: Final = Kind(
+RIVERS: Final = ArticleKind(
     "rivers",
     _naming,
     relations=(

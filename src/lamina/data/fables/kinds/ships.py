@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, listing, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, listing, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     colours, emblems = source.lexicon.colours, source.lexicon.emblems
     name = source.fresh(lambda: f"the {source.fresh_of(colours)} {source.fresh_of(emblems)}")
     return Naming(name, name, source.rng.choice(("the ship", "the vessel")))
 
 
-SHIPS: Final = Kind(
+SHIPS: Final = ArticleKind(
     "ships",
     _naming,
     relations=(

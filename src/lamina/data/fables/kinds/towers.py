@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, month, person, pick, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, month, person, pick, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     form = source.rng.choice(("{} Tower", "{} Hall", "{} Abbey", "{} Lighthouse", "{} Palace"))
     name = source.fresh(lambda: form.format(source.surname()))
     return Naming(name, name, source.rng.choice(("the building", "the edifice")))
 
 
-TOWERS: Final = Kind(
+TOWERS: Final = ArticleKind(
     "towers",
     _naming,
     relations=(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from lamina.data.fables.tables import Kind, Naming, Relation
-from lamina.data.fables.values import Source, count, listing, person, pick, river, town, year
+from lamina.data.fables.schema import ArticleKind, Naming, Relation
+from lamina.data.fables.values import FreshValues, count, listing, person, pick, river, town, year
 
 
-def _naming(source: Source) -> Naming:
+def _naming(source: FreshValues) -> Naming:
     name = source.town()
     return Naming(name, name, source.rng.choice(("the town", "the place", "the settlement")))
 
 
-TOWNS: Final = Kind(
+TOWNS: Final = ArticleKind(
     "towns",
     _naming,
     relations=(

@@ -55,30 +55,30 @@ def written(path: Path, questions: list[Any]) -> Path:
 def test_every_shape_gives_the_same_examples(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / name, [OWLS, MOON])
     assert multi_context.holds_contexts(path)
-    assert multi_context.read(path) == EXAMPLES
+    assert multi_context.read_multi_context(path) == EXAMPLES
     assert load_examples(str(path)) == EXAMPLES, "the name leads to the right reader"
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     for name in ("b.json", "b.jsonl", "b.jsonl.xz"):
-        multi_context.write(tmp_path / name, [OWLS, MOON])
+        multi_context.write_questions(tmp_path / name, [OWLS, MOON])
         assert load_examples(str(tmp_path / name)) == EXAMPLES
     with pytest.raises(LaminaError, match=r"b\.csv: .*\.jsonl or \.json"):
-        multi_context.write(tmp_path / "b.csv", [OWLS])
+        multi_context.write_questions(tmp_path / "b.csv", [OWLS])
 
 
 def test_answers_of_a_paragraph_are_its_own(tmp_path: Path) -> None:
     second = OWLS["paragraphs"][1] | {"answers": [{"text": "barn owl", "answer_start": 25}]}
     third = OWLS["paragraphs"][2] | {"answers": []}
     path = written(tmp_path / "a.jsonl", [OWLS | {"paragraphs": [second, third]}])
-    assert [example.answers for example in multi_context.read(path)] == [(Answer("barn owl", 25),), ()]
+    assert [example.answers for example in multi_context.read_multi_context(path)] == [(Answer("barn owl", 25),), ()]
 
 
 def test_the_question_has_one_article(tmp_path: Path) -> None:
     named = {"qa": OWLS["qa"] | {"article": "Birds"}, "paragraphs": OWLS["paragraphs"]}
     silent = {"qa": {"question": "Who?", "answer": ""}, "paragraphs": OWLS["paragraphs"]}
     untitled = {"qa": MOON["qa"], "paragraphs": [{"contents": "Far."}, {"contents": "Far."}]}
-    examples = multi_context.read(written(tmp_path / "a.json", [named, silent, untitled]))
+    examples = multi_context.read_multi_context(written(tmp_path / "a.json", [named, silent, untitled]))
     assert [example.article for example in examples[:6]] == ["Birds"] * 3 + ["Mice"] * 3
     assert len({example.article for example in examples[6:]}) == 1 and examples[6].article.startswith("context-")
 
@@ -86,16 +86,16 @@ def test_the_question_has_one_article(tmp_path: Path) -> None:
 def test_several_answers_and_none_that_is_looked_at(tmp_path: Path) -> None:
     both = {"qa": OWLS["qa"] | {"answers": ["owl", "barn owl", "owl"]}, "paragraphs": OWLS["paragraphs"][2:]}
     path = written(tmp_path / "a.jsonl", [both])
-    assert multi_context.read(path)[0].answers == (Answer("owl", 7), Answer("barn owl", 2))
+    assert multi_context.read_multi_context(path)[0].answers == (Answer("owl", 7), Answer("barn owl", 2))
     withheld = {"qa": {"question": "Who?"}, "paragraphs": OWLS["paragraphs"]}
     path = written(tmp_path / "b.jsonl", [withheld])
-    assert [example.answers for example in multi_context.read(path, answers="ignore")] == [()] * 3
+    assert [example.answers for example in multi_context.read_multi_context(path, answers="ignore")] == [()] * 3
 
 
 def test_answers_that_are_null_and_answers_with_spaces_around(tmp_path: Path) -> None:
     qa = {"question": "What lives here?", "answers": None, "answer": " barn owl "}
     path = written(tmp_path / "a.jsonl", [{"qa": qa, "paragraphs": OWLS["paragraphs"][2:]}])
-    assert multi_context.read(path)[0].answers == (Answer("barn owl", 2),)
+    assert multi_context.read_multi_context(path)[0].answers == (Answer("barn owl", 2),)
     table = tmp_path / "table.jsonl"
     table.write_text(json.dumps(qa | {"answer": "barn owl", "context": "A barn owl lives here."}))
     assert load_examples(str(table))[0].answers == (Answer("barn owl", 2),)
@@ -106,9 +106,9 @@ def test_answers_that_no_paragraph_holds_are_told(tmp_path: Path) -> None:
         tmp_path / "a.jsonl", [OWLS, MOON, {"qa": {"question": "Who?", "answer": "cat"}, "paragraphs": OWLS["paragraphs"]}]
     )
     with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions state an answer that none of their paragraphs holds"):
-        assert multi_context.read(path)[:5] == EXAMPLES
+        assert multi_context.read_multi_context(path)[:5] == EXAMPLES
     with pytest.warns(LaminaWarning, match="1 of 3 questions state an answer"):
-        assert not multi_context.check(path).problems
+        assert not multi_context.check_multi_context(path).problems
     table = tmp_path / "table.jsonl"
     table.write_text(json.dumps({"qa": 1, "question": "Who?", "context": "An owl.", "answer": "owl"}))
     assert not multi_context.holds_contexts(table), "a column of that name"

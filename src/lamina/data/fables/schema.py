@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lamina.data.fables.names import Split
-from lamina.data.fables.values import Maker, Source
+from lamina.data.fables.values import FreshValues, ValueDraw
 
 Contrast = Literal["antonym", "negation"]
 
@@ -34,7 +34,7 @@ class Relation:
     """
 
     name: str
-    value: Maker
+    value: ValueDraw
     say: tuple[str, ...]
     say_dev: tuple[str, ...]
     ask: tuple[str, ...]
@@ -62,11 +62,11 @@ class Naming:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ArticleKind:
     """A kind of article. `intros` open it, `links` bring in another entity, `asides` state nothing that is asked."""
 
     name: str
-    naming: Callable[[Source], Naming]
+    naming: Callable[[FreshValues], Naming]
     relations: tuple[Relation, ...]
     intros: tuple[str, ...]
     intros_dev: tuple[str, ...]
