@@ -17,7 +17,7 @@ from lamina.utils.locks import foreign
 FORMAT = 1
 
 
-class Pretraining:
+class PretrainingFolder:
     """The paths of a folder.
 
     ``pretraining.json``    format, recipe, versions, what it started from, held-out scores, costs
@@ -51,7 +51,7 @@ class Pretraining:
             raise LaminaError(f"{self.path}: is there already and not a pretraining: use another --out")
 
 
-def write_checkpoint(folder: Pretraining, model: PretrainedModel, tokenizer: Tokenizer) -> None:
+def write_transformers_checkpoint(folder: PretrainingFolder, model: PretrainedModel, tokenizer: Tokenizer) -> None:
     """What `AutoModelForMaskedLM` and `AutoTokenizer` load. The decoder is tied, so its weights are the embeddings'."""
     config = model.encoder.config
     weights = {

@@ -24,7 +24,7 @@ from lamina.encoder.files import read_tensors, tensor_names
 from lamina.encoder.load import Source
 from lamina.encoder.presets import BERT_BASE
 from lamina.errors import LaminaError
-from lamina.pretraining.masking import Batch
+from lamina.pretraining.masking import MaskedBatch
 from lamina.pretraining.sequences import ALONE
 
 LINEAR = 3.0  # above this, GELU and its relatives are the identity to within 0.5%
@@ -82,7 +82,7 @@ class PretrainedModel(nn.Module):
         """The weights of the last map: [V, E]."""
         return self.encoder.embeddings.word.weight
 
-    def forward(self, batch: Batch, *, head_only: bool = False) -> tuple[Tensor, Tensor | None]:
+    def forward(self, batch: MaskedBatch, *, head_only: bool = False) -> tuple[Tensor, Tensor | None]:
         """Logits of the masked places [M, V] and of what the second part is [R, 2]; `head_only` leaves the encoder as it is."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not head_only):
             states = self.encoder.embed(batch.ids, batch.type_ids)
@@ -103,7 +103,7 @@ def start_as_wide(model: PretrainedModel) -> None:
             parameter.mul_(factor)
 
 
-def loss_sums(logits: Tensor, pairs: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:
+def loss_sums(logits: Tensor, pairs: Tensor | None, batch: MaskedBatch) -> tuple[Tensor, Tensor]:
     """Cross-entropy summed over the masked tokens, and over the rows that have a second part."""
     mlm = F.cross_entropy(logits.float(), batch.targets, reduction="sum")
     if pairs is None:
@@ -121,7 +121,7 @@ def check_nsp(config: EncoderConfig) -> None:
 
 
 @torch.no_grad()
-def start_near_identity(model: PretrainedModel, batch: Batch) -> None:
+def start_near_identity(model: PretrainedModel, batch: MaskedBatch) -> None:
     """Sets the transform to pass on the encoder's states, as they are on a batch."""
     encoder, transform = model.encoder.eval(), model.transform
     states = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask).states[-1][batch.mask]  # [N, H]

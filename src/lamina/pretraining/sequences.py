@@ -1,4 +1,4 @@
-"""Rows: the windows of pretraining as flat arrays, without padding, and batches of them.
+"""TokenSequences: the windows of pretraining as flat arrays, without padding, and batches of them.
 
 ``join`` fills rows with whole texts, a separator between them; a text that is longer goes on in the next row. There is
 hardly any padding, but texts of one row see each other. ``none`` gives every text a row of its own, a longer one several.
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from lamina.data.tokenizer import NO_WORD, Ints, Layout, Longs, Tokenizer, Tokens
 from lamina.errors import LaminaError
-from lamina.pretraining.texts import Pair, sentences
+from lamina.pretraining.texts import Pair, split_sentences
 
 NEXT, RANDOM, ALONE = 0, 1, -1  # what a row's second part is: as transformers numbers them; a row of one part has none
 
@@ -26,7 +26,7 @@ Packed = Literal["join", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TokenSequences:
     """Row r owns tokens ``starts[r]:starts[r + 1]``."""
 
     starts: Longs  # [rows + 1]
@@ -62,7 +62,7 @@ class Stretch:
 Parts = tuple[Stretch, Stretch | None, int]  # of a row: its first and second part, and what the second is
 
 
-def make_rows(
+def make_sequences(
     texts: Sequence[str],
     pairs: Sequence[Pair],
     tokenizer: Tokenizer,
@@ -71,11 +71,11 @@ def make_rows(
     packed: Packed,
     nsp: bool = False,
     seed: int = 0,
-) -> Rows:
+) -> TokenSequences:
     """The rows of texts and labelled pairs, each at most `length` tokens long."""
     parts: list[Parts] = []
     if nsp:
-        split = [(text, sentences(text)) for text in texts]
+        split = [(text, split_sentences(text)) for text in texts]
         parts += _neighbours([inner for _, inner in split if len(inner) > 1], tokenizer, length, seed)
         texts = [text for text, inner in split if len(inner) == 1]
     if pairs:
@@ -155,7 +155,7 @@ def _labelled(pairs: Sequence[Pair], tokenizer: Tokenizer, length: int) -> Itera
         yield _cut(first, 0, a), _cut(second, 0, b), NEXT if follows else RANDOM
 
 
-def _assemble(parts: Sequence[Parts], layout: Layout, pad: int) -> Rows:
+def _assemble(parts: Sequence[Parts], layout: Layout, pad: int) -> TokenSequences:
     """The parts between the special tokens of the layout."""
     ids, types, words, lengths = [], [], [], []
     before, between, after = (np.array(part, np.int32) for part in (layout.before, layout.between, layout.after))
@@ -169,7 +169,7 @@ def _assemble(parts: Sequence[Parts], layout: Layout, pad: int) -> Rows:
         lengths.append(sum(map(len, pieces)))
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     following = np.array([kind for _, _, kind in parts], np.int64)
-    return Rows(starts, np.concatenate(ids), np.concatenate(types), np.concatenate(words), following, pad)
+    return TokenSequences(starts, np.concatenate(ids), np.concatenate(types), np.concatenate(words), following, pad)
 
 
 def _room(layout: Layout, length: int) -> int:

@@ -61,7 +61,7 @@ def read_texts(sources: Iterable[TextSource]) -> list[str]:
     return list(dict.fromkeys(text for source in sources for text in _texts_of(source)))
 
 
-def without(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[str]:
+def exclude_texts(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[str]:
     """The texts that are not among those of the excluded sources."""
     unwanted = set(read_texts(excluded))
     return [text for text in texts if text not in unwanted]
@@ -81,7 +81,7 @@ def read_pairs(source: PairSource) -> list[Pair]:
     return found
 
 
-def hold_out(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
+def split_texts(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
     """(to train on, held out): at least one text is held out where any is to be, and one is left."""
     if share == 0:
         return list(texts), []
@@ -92,10 +92,10 @@ def hold_out(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list
     return [t for i, t in enumerate(texts) if i not in held], [t for i, t in enumerate(texts) if i in held]
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """The sentences of a text, as far as their marks and line ends tell.
 
-    >>> sentences("It rains. Does it? Yes\\nno")
+    >>> split_sentences("It rains. Does it? Yes\\nno")
     ['It rains.', 'Does it?', 'Yes', 'no']
     """
     return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]

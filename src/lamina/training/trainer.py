@@ -30,7 +30,7 @@ from lamina.training.checkpoint import State
 from lamina.training.cost_estimate import count_parameters
 from lamina.training.judging import Judges
 from lamina.training.learning_curves import Curves, draw_curves
-from lamina.training.loop import fit
+from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.material import Material, prepare, resolved
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
@@ -123,20 +123,16 @@ def _fit(
             after.setdefault(step, []).append(partial(curves.record, model, recorder, epoch))
     with recorder:
         state = fit(
-            model,
-            losses,
+            Optimisation(model, losses, optimizer, options, choose_precision(options.precision, device)),
             [(epoch, partial(make_step, training, turn, options.memory_tokens)) for epoch, turn in plan],
-            evaluate=partial(judges.evaluate, parts=holdout),
-            evaluate_at=points if any(part.examples for part in holdout.values()) else set(),
-            optimizer=optimizer,
-            options=options,
-            precision=choose_precision(options.precision, device),
-            state=recorder.state,
-            record=recorder.record,
-            save=recorder.save,
-            after=after,
-            watch=watch,
-            progress=progress,
+            Evaluations(
+                partial(judges.evaluate, parts=holdout),
+                at=points if any(part.examples for part in holdout.values()) else set(),
+                stop=watch,
+                after=after,
+            ),
+            recorder,
+            progress,
         )
     return model, state, material
 

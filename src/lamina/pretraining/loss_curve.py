@@ -13,9 +13,9 @@ from lamina.utils.plots import line_plot
 SMOOTHING = 50  # training losses are averaged into so many points
 
 
-def draw_curve(metrics: Path, out: Path) -> str | None:
+def draw_loss_curve(metrics: Path, out: Path) -> str | None:
     """Draws the losses of a metrics.jsonl; returns why not, if it cannot."""
-    training, held_out = curves([json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()])
+    training, held_out = loss_curves([json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()])
     series = {"training": training} | ({"held out": held_out} if held_out else {})
     try:
         line_plot(out, {"": series}, x="step", y="loss of the masked tokens")
@@ -24,7 +24,7 @@ def draw_curve(metrics: Path, out: Path) -> str | None:
     return None
 
 
-def curves(entries: Sequence[dict[str, Any]]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+def loss_curves(entries: Sequence[dict[str, Any]]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """(step, loss) of training, averaged over some steps, and of the held-out part."""
     losses = [(entry["step"], entry["mlm_loss"]) for entry in entries if "mlm_loss" in entry]
     width = max(1, len(losses) // SMOOTHING)
