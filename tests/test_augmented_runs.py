@@ -75,7 +75,7 @@ def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
     part, _ = part_of(made)
     plan = planning.make_plan(made.train, {"main": part}, tiny.model(), {}, {"main": part})
     for lap in range(2):
-        items = sorted(item for _, (draw,) in plan if draw.lap == lap for item in draw.items.tolist())
+        items = sorted(item for _, (draw,) in plan if draw.task_epoch == lap for item in draw.items.tolist())
         assert items == part.usable(lap).tolist()
 
 
@@ -116,7 +116,7 @@ def changes(made: Recipe) -> list[int]:
     plan = planning.make_plan(made.train, {"main": part}, tiny.model(), {}, {"main": part})
     found: list[int] = []
     for _, (draw,) in plan:
-        lap = part.at(draw.lap)
+        lap = part.at(draw.task_epoch)
         for example in (lap.examples[number] for number in lap.windows.example[draw.items]):
             now, before = (Counter(one.context.split()) for one in (example, learned[example.id]))
             found.append(((now - before) + (before - now)).total())

@@ -23,7 +23,7 @@ from lamina.encoder.load import EncoderOptions, find, load
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.pretraining.corpus import read_corpus
 from lamina.pretraining.folder import PretrainingFolder
-from lamina.pretraining.loss_curve import draw_loss_curve, loss_curves
+from lamina.pretraining.loss_curve import Entry, draw_loss_curve, loss_curves
 from lamina.pretraining.pretrain_recipe import PretrainRecipe, parse_pretrain_recipe, read_pretrain_recipe
 from lamina.pretraining.texts import exclude_texts, read_texts
 from lamina.pretraining.trainer import pretrain
@@ -383,7 +383,7 @@ def test_a_curve_is_a_picture(scratch: PretrainingFolder, tmp_path: Path) -> Non
 
 
 def test_curves_are_averaged() -> None:
-    steps = [{"step": n + 1, "mlm_loss": float(n)} for n in range(200)]
+    steps: list[Entry] = [{"step": n + 1, "mlm_loss": float(n)} for n in range(200)]
     training, held_out = loss_curves([*steps, {"step": 200, "evaluation": {"loss": 3.0}}])
     assert len(training) == 50
     assert training[0] == (2.5, 1.5)

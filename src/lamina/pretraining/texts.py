@@ -1,4 +1,4 @@
-"""The texts that an encoder is pretrained on: columns of tables, plain text files, contexts of questions."""
+"""Reads the texts of pretraining: columns of tables, plain text files, contexts of questions."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ Pair = tuple[str, str, bool]  # and whether the second follows the first
 
 
 def read_texts(sources: Iterable[TextSource]) -> list[str]:
-    """The texts of all sources, each once, in their order."""
+    """Return the texts of all sources, each once, in their order."""
     return list(dict.fromkeys(text for source in sources for text in _texts_of(source)))
 
 
 def exclude_texts(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[str]:
-    """The texts that are not among those of the excluded sources."""
+    """Return the texts that are not among those of the excluded sources."""
     unwanted = set(read_texts(excluded))
     return [text for text in texts if text not in unwanted]
 
@@ -82,7 +82,7 @@ def read_pairs(source: PairSource) -> list[Pair]:
 
 
 def split_texts(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
-    """(to train on, held out): at least one text is held out where any is to be, and one is left."""
+    """Return (to train on, held out); where `share` is not 0, each has at least one."""
     if share == 0:
         return list(texts), []
     if len(texts) < 2:
@@ -93,7 +93,7 @@ def split_texts(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], l
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, as far as their marks and line ends tell.
+    """Split a text at sentence marks and line ends.
 
     >>> split_sentences("It rains. Does it? Yes\\nno")
     ['It rains.', 'Does it?', 'Yes', 'no']

@@ -63,7 +63,7 @@ def _steps(options: TrainOptions, parts: Parts, epochs: float) -> Iterator[tuple
         sampling=options.sampling,
     )
     for epoch, turn in steps:
-        yield epoch, tuple(draw._replace(items=parts[draw.task].usable(draw.lap)[draw.items]) for draw in turn)
+        yield epoch, tuple(draw._replace(items=parts[draw.task].usable(draw.task_epoch)[draw.items]) for draw in turn)
 
 
 def items_of_an_epoch(options: TrainOptions, parts: Parts) -> int:
