@@ -19,12 +19,12 @@ from lamina.data.batches import Batch, make_batch
 from lamina.encoder import load as encoders
 from lamina.heads import ClassOutputs, HeadOptions, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.heads.answerability import IMPOSSIBLE
-from lamina.heads.outputs import logits_of
 from lamina.mixers import MixerOptions
 from lamina.model import Model
 from lamina.model.inference import class_logits, span_logits
 from lamina.model.weights import load_weights, trained_weights
 from lamina.objectives import ObjectiveOptions
+from tests.outputs import logits_of
 from tests.tiny import corpus, sentences, windows
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"

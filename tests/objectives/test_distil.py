@@ -16,7 +16,7 @@ from lamina.config.parse import parse_recipe
 from lamina.config.train_options import TrainOptions
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
-from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs, logits_of
+from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.model import Model
 from lamina.objectives import DistilOptions, Remembers, SpanLoss, TermsOptions
 from lamina.objectives.distil import Distil, LastSteps, MeanOfLastSteps, MovingMean, mean_of
@@ -27,6 +27,7 @@ from lamina.training import steps as planning
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 from tests import tiny
 from tests.objectives.small import EACH_HEAD, THREE, batch_of, model_of, objective_of
+from tests.outputs import logits_of
 
 EACH_TEACHER = pytest.mark.parametrize("teacher", ["sda", "sdv", "ema"])
 

@@ -1,4 +1,4 @@
-"""What the loop knows of a part of the loss."""
+"""The protocols of a loss's terms: what the training loop calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lamina.model import Model
 
 
 class Extra(NamedTuple):
-    """What a term takes beside the model's own pass over a batch."""
+    """The cost of a term besides the model's own pass over a batch."""
 
     forwards: int = 0  # without gradients
     passes: int = 0  # forward and backward
