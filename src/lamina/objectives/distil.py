@@ -1,7 +1,7 @@
-"""Self-distillation: the model learns from what its own past says, beside the labels.
+"""Self-distillation: the model learns from the outputs of its own past weights, besides the labels.
 
 Paper: Lee and Kim (004), after Xu et al. 2020 (SDA, SDV). With w_t the parameters that train after step t, f the model in eval
-mode and K the `window`, the teacher of the step after t says
+mode and K the `window`, the teacher of the step after t predicts
 
     sda:  f(x; mean of w_t, ..., w_(t-K+1))
     sdv:  the mean of f(x; w_t), ..., f(x; w_(t-K+1)), logit by logit: K forwards
@@ -212,7 +212,7 @@ class Distil:
 
     @torch.no_grad()
     def taught(self, model: Model, batch: Batch) -> Outputs:
-        """What the teacher says of a batch."""
+        """Return the teacher's outputs for a batch."""
         self._bring(batch.ids.device)
         with nullcontext() if self.options.paper_code and self.options.teacher == "sdv" else without_dropout(model):
             return mean_of([functional_call(model, weights, (batch, self.task)) for weights in self.teacher.models()])

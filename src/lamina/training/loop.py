@@ -65,13 +65,7 @@ def fit(
     progress: Progress,
 ) -> State:
     """Train from ``recorder.state.step`` to the end of `steps`, and leave the chosen weights in the model."""
-    model, losses, optimizer, options = (
-        optimisation.model,
-        optimisation.losses,
-        optimisation.optimizer,
-        optimisation.options,
-    )
-    state = recorder.state
+    model, losses, options, state = optimisation.model, optimisation.losses, optimisation.options, recorder.state
     device = next(model.parameters()).device
     trainable = [p for p in model.parameters() if p.requires_grad]
     gradients = TaskGradients(trainable) if options.gradients == "pcgrad" else None
@@ -103,7 +97,7 @@ def fit(
             norm = nn.utils.clip_grad_norm_(trainable, options.clip).item()
             _check_finite("norm of the gradient", norm, state.step, step)
             rate = share_of_peak(options, (state.step + 0.5) / len(steps), epochs)
-            update_weights(optimizer, rate, options.lr)
+            update_weights(optimisation.optimizer, rate, options.lr)
             for term in remembering:
                 term.after_step(model)
 
