@@ -18,11 +18,13 @@ from lamina.data.windows import Longs, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.model import Model
-from lamina.state_cache.dataset import Part
+from lamina.state_cache.dataset import Dataset
+from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
-from lamina.training.loop import Evaluation, Evaluations, Optimisation, fit
+from lamina.training.datasets import TrainingData
+from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.steps import make_plan, make_step
-from lamina.training.store_policy import store_parts
+from lamina.training.store_policy import with_stores
 from lamina.utils.progress import Silent
 from run_qa import LENGTH, OVERLAP
 
@@ -40,10 +42,11 @@ class Ours:
         self.windows = make_windows(examples, Tokenizer(source.tokenizer), self.recipe.window)
         self.model = build_model(self.recipe, encoders.load(source))
         began = time.perf_counter()
-        self.part: Part[Example] = Part(examples, self.windows)
+        self.dataset: Dataset[Example] = Dataset(examples, self.windows)
         if self.recipe.cache.use == "always":
-            (self.part,) = store_parts(self.recipe, self.model, [("main", self.part)], Silent())
-            assert self.part.store is not None, "there is nothing to measure without a store"
+            data = TrainingData(source, Tokenizer(source.tokenizer), train={"main": self.dataset}, holdout={}, dev={})
+            self.dataset = with_stores(self.recipe, self.model, data, Silent()).train["main"]
+            assert self.dataset.store is not None, "there is nothing to measure without a store"
         self.store_seconds = time.perf_counter() - began
         self.flops: list[float] = []  # useful ones of a full fine-tuning a second, of each run
         self.computing: list[float] = []  # the share of the time that is not spent on making batches
@@ -51,14 +54,14 @@ class Ours:
     def run(self, seed: int, done: Done) -> float:
         """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
         options = self.recipe.train.model_copy(update={"seed": seed})
-        parts = {"main": self.part}
-        plan = make_plan(options, parts, self.model, build_losses(self.recipe), parts)
+        datasets = {"main": self.dataset}
+        plan = make_plan(options, datasets, self.model, build_losses(self.recipe), datasets)
         precision = choose_precision(options.precision, next(self.model.parameters()).device)
         optimizer = make_optimizer(self.model, options)
         stopwatch = Stopwatch(done)
         state = fit(
             Optimisation(self.model, build_losses(self.recipe), optimizer, options, precision),
-            [(epoch, partial(make_step, parts, turn, options.memory_tokens)) for epoch, turn in plan],
+            [(epoch, partial(make_step, datasets, turn, options.memory_tokens)) for epoch, turn in plan],
             Evaluations(no_evaluation, at=set()),
             stopwatch,
             Silent(),

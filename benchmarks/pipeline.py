@@ -91,7 +91,6 @@ def our_pipeline(folder: Path, asked: list[dict[str, str]]) -> tuple[Any, float]
     from lamina.data.tokenizer import Tokenizer
     from lamina.data.windows import Cutting, WindowOptions
     from lamina.encoder import load as encoders
-    from lamina.reader.load import Reader
     from lamina.reader.pipeline import pipeline
     from lamina.runs.export import export
     from lamina.runs.load import Trained
@@ -99,7 +98,7 @@ def our_pipeline(folder: Path, asked: list[dict[str, str]]) -> tuple[Any, float]
     recipe = parse_recipe({"data": {"train": ""}})
     source = encoders.find(recipe.encoder)
     model = build_model(recipe, encoders.load(source)).eval()
-    export(Reader(Trained(recipe, model, Tokenizer(source.tokenizer))), folder / "model")
+    export(Trained(recipe, model, Tokenizer(source.tokenizer)), folder / "model")
     cutting = Cutting(
         [pair["question"] for pair in asked],
         [pair["context"] for pair in asked],

@@ -4,7 +4,7 @@
 
 In FILE the paragraphs of an article are mixed up. MAP says for each question which of the article's paragraphs is meant,
 counted from 0: ``{"map": {"6478341-0-0": 0, ...}}``; questions that it does not name are left out. OUT is a SQuAD file, which
-`lamina data contexts` makes data for recipes/004 of.
+`lamina data contexts` makes data for recipes/korean-qa of.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python scripts/rows.py results/parameter-efficiency
 
 The folder's rows.toml names the rows: `base` settings, then those of each row, where "@name" stands for a list of
-[settings]. Every row is a `lamina train` of its own in runs/FOLDER/ROW; rows that have finished are not trained again. The
-result is FOLDER/rows.json, and a table on standard output. What rows.json says of rows whose folders are gone is kept; with
-`--missing`, these are not trained again either.
+[settings]. Every row is a `lamina train` of its own in runs/FOLDER/ROW, where FOLDER is the path below results/; rows that
+have finished are not trained again. The result is rows.json beside rows.toml, and a table on standard output. What rows.json
+says of rows whose folders are gone is kept; with `--missing`, these are not trained again either.
 
-With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/002/ours.toml". With
+With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/minbert/ours.toml". With
 `seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
 has whole rows of fewer seeds.
 
@@ -42,7 +42,7 @@ def main() -> None:
     options.add_argument("--missing", action="store_true", help="the rows (and seeds) that rows.json does not have")
     given = options.parse_args()
     table = tomllib.loads((given.folder / "rows.toml").read_text(encoding="utf-8"))
-    runs = Path("runs") / given.folder.name
+    runs = runs_of(given.folder)
     outs = {(name, seed): runs / folder(name, seed) for seed in table.get("seeds", [None]) for name in table["rows"]}
     found = recorded(given.folder, table)
     with ThreadPoolExecutor(given.workers) as workers:
@@ -77,6 +77,17 @@ def main() -> None:
             found[name] = {"members": members, "scores": scores(out)}
     write(given.folder, found)
     print("\n".join(seed_lines(found) if "seeds" in table else lines(found)))
+
+
+def runs_of(folder: Path) -> Path:
+    """Return where the rows of a folder are trained.
+
+    >>> runs_of(Path("results/korean-qa/english")).as_posix(), runs_of(Path("elsewhere/table")).as_posix()
+    ('runs/korean-qa/english', 'runs/table')
+    """
+    path = folder.resolve()
+    results = next((parent for parent in path.parents if parent.name == "results"), path.parent)
+    return Path("runs") / path.relative_to(results)
 
 
 def folder(name: str, seed: int | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import AnswerOptions, decode
 from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
 from lamina.answers.saved_outputs import save_outputs
@@ -54,7 +55,8 @@ def make_run(
     data = {"train": "train.json", "dev": str(dev), "duplicate_ids": "error", "dev_questions": dev_questions}
     recipe = {"window": window.model_dump(), "answer": answer.model_dump(), "train": {"seed": seed}}
     write_json(run.recipe, recipe | {"tasks": {"main": {"data": data}}})
-    write_json(run.info, {"format": FORMAT, "finished": True, "threshold": threshold})
+    decision = SpanDecision(threshold=threshold).model_dump(mode="json", exclude_none=True)
+    write_json(run.info, {"format": FORMAT, "finished": True, "tasks": {"main": decision}})
     shutil.copyfile(tiny.tokenizer().path, run.tokenizer)
     predictions = decode(windows, logits.start, logits.end, examples, answer)
     write_json(run.scores, score_both(predictions, examples, threshold, threshold, answer.across))

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import lamina as library
+from lamina.answers.across_contexts import Quote
 from lamina.cli.conversation import HELP, Conversation, converse, reply_text
 from lamina.reader.documents import Document
-from lamina.reader.replies import Quote, Reply, reply_json
+from lamina.reader.replies import Reply, reply_json
 from tests.command import lamina
 from tests.golden import TRAINED, cases
 
@@ -24,7 +25,7 @@ LAMINA = Path(sys.executable).with_name("lamina")
 STORY = "It rained.\nThe mill was built\nby Ada Thorn. It stood."
 PLACE = STORY.index("Ada")
 DOCUMENTS = [Document("a.txt", "Nothing."), Document("b.txt", STORY)]
-REPLY = Reply("Who?", "Ada Thorn", 0.912, 1, PLACE, PLACE + 9, 0.05, (Quote("Ada", 0.03, 1, PLACE, PLACE + 3),))
+REPLY = Reply("Who?", Quote("Ada Thorn", 0.912, 1, PLACE, PLACE + 9), 0.05, (Quote("Ada", 0.03, 1, PLACE, PLACE + 3),))
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_a_reply_shows_the_answer_in_its_sentence() -> None:
         "   The mill was built by [Ada Thorn].",
         "   or Ada (b.txt, line 3, characters 33-36, confidence 0.03)",
     ]
-    silent = Reply("Who?", None, 0.8, no_answer=0.8, others=REPLY.others)
+    silent = Reply("Who?", None, 0.8, REPLY.others)
     assert reply_text(silent, DOCUMENTS).splitlines() == [
         "Q: Who?",
         "A: no answer in the text (confidence 0.80)",

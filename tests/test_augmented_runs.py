@@ -13,14 +13,16 @@ import pytest
 from lamina.augment import per_epoch
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
+from lamina.data.examples import Example
 from lamina.data.squad import to_squad
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.state_cache.dataset import Rewritten
-from lamina.training import material, trainer
+from lamina.state_cache.dataset import AugmentedDataset
+from lamina.tasks.kind import FileCache
+from lamina.tasks.spans import SPANS
+from lamina.training import datasets, trainer
 from lamina.training import steps as planning
-from lamina.utils.progress import Silent
 from tests import tiny
 from tests.resuming import stopped_and_resumed
 
@@ -39,44 +41,46 @@ def recipe(folder: Path, *settings: str, **tables: Any) -> Recipe:
     return parse_recipe(values | tables, settings)
 
 
-def part_of(made: Recipe) -> tuple[material.AnyPart, Tokenizer]:
+def dataset_of(made: Recipe) -> tuple[datasets.AnyDataset, Tokenizer]:
     tokenizer = Tokenizer(encoders.find(made.encoder).tokenizer)
-    learned, _ = material.split(made.main, made.train.seed)
-    return material.training_part(made, "main", learned, tokenizer), tokenizer
+    return datasets.training_dataset(made, "main", train_split(made), tokenizer), tokenizer
+
+
+def train_split(made: Recipe) -> list[Example]:
+    return SPANS.splits(made.main, made.train.seed, FileCache()).train
 
 
 def test_every_pass_has_other_texts_and_each_is_always_the_same(tmp_path: Path) -> None:
-    part, _ = part_of(recipe(tmp_path, **EDA))
-    assert isinstance(part, Rewritten)
-    first, second = ([example.context for example in part.at(lap).examples] for lap in (0, 1))
+    dataset, _ = dataset_of(recipe(tmp_path, **EDA))
+    assert isinstance(dataset, AugmentedDataset)
+    first, second = ([example.context for example in dataset.at(lap).examples] for lap in (0, 1))
     assert first != second
-    again, _ = part_of(recipe(tmp_path, **EDA))
+    again, _ = dataset_of(recipe(tmp_path, **EDA))
     assert [example.context for example in again.at(1).examples] == second
-    for example in part.at(1).examples:
+    for example in dataset.at(1).examples:
         assert all(example.context[a.start : a.start + len(a.text)] == a.text for a in example.answers)
 
 
 def test_the_part_that_a_process_makes_ahead_is_the_one_made_here(tmp_path: Path) -> None:
     made = recipe(tmp_path, **EDA)
-    part, tokenizer = part_of(made)
+    dataset, tokenizer = dataset_of(made)
     for lap in range(3):  # what a plan asks for
-        part.usable_lengths(lap)
-    part.at(0)  # and from here on the next is made elsewhere
-    learned, _ = material.split(made.main, made.train.seed)
+        dataset.usable_lengths(lap)
+    dataset.at(0)  # and from here on the next is made elsewhere
     for lap in (1, 2):
-        here = material.write_lap(made, "main", learned, tokenizer, lap)
-        there = part.at(lap)
+        here = datasets.epoch_dataset(made, "main", train_split(made), tokenizer, lap)
+        there = dataset.at(lap)
         assert there.examples == here.examples
         assert np.array_equal(there.windows.ids, here.windows.ids)
 
 
 def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
     made = recipe(tmp_path, **EDA)
-    part, _ = part_of(made)
-    plan = planning.make_plan(made.train, {"main": part}, tiny.model(), {}, {"main": part})
+    dataset, _ = dataset_of(made)
+    plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
     for lap in range(2):
         items = sorted(item for _, (draw,) in plan if draw.task_epoch == lap for item in draw.items.tolist())
-        assert items == part.usable(lap).tolist()
+        assert items == dataset.usable(lap).tolist()
 
 
 def test_strength_0_trains_as_if_there_were_none(tmp_path: Path) -> None:
@@ -92,9 +96,9 @@ def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path)
     made = recipe(tmp_path, "train.checkpoint_minutes=0", **both)
     whole = trainer.train(made, tmp_path / "whole")
     steps = json.loads(whole.info.read_text())["steps"]
-    part = stopped_and_resumed(made, tmp_path / "part", before=steps - 1)
-    assert part.metrics.read_bytes() == whole.metrics.read_bytes()
-    assert part.model.read_bytes() == whole.model.read_bytes()
+    dataset = stopped_and_resumed(made, tmp_path / "dataset", before=steps - 1)
+    assert dataset.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert dataset.model.read_bytes() == whole.model.read_bytes()
 
 
 def test_a_run_goes_on_only_with_the_synonyms_it_began_with(tmp_path: Path) -> None:
@@ -111,12 +115,12 @@ def test_a_run_goes_on_only_with_the_synonyms_it_began_with(tmp_path: Path) -> N
 
 def changes(made: Recipe) -> list[int]:
     """How many words of its context each window's example lacks or has too many, in the order of training."""
-    part, _ = part_of(made)
-    learned = {example.id: example for example in material.split(made.main, made.train.seed)[0]}
-    plan = planning.make_plan(made.train, {"main": part}, tiny.model(), {}, {"main": part})
+    dataset, _ = dataset_of(made)
+    learned = {example.id: example for example in train_split(made)}
+    plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
     found: list[int] = []
     for _, (draw,) in plan:
-        lap = part.at(draw.task_epoch)
+        lap = dataset.at(draw.task_epoch)
         for example in (lap.examples[number] for number in lap.windows.example[draw.items]):
             now, before = (Counter(one.context.split()) for one in (example, learned[example.id]))
             found.append(((now - before) + (before - now)).total())
@@ -127,7 +131,7 @@ def changes(made: Recipe) -> list[int]:
 def test_a_ramp_follows_training_within_each_pass(tmp_path: Path, epochs: float) -> None:
     eda = {"alpha": 0.5, "operations": ["delete"]}
     found = changes(recipe(tmp_path, f"train.epochs={epochs}", augment={"eda": eda | {"ramp": True}}))
-    quarters = [float(np.mean(part)) for part in np.array_split(found, 4)]
+    quarters = [float(np.mean(dataset)) for dataset in np.array_split(found, 4)]
     assert quarters == sorted(quarters) and quarters[0] < 0.4 * quarters[3], quarters
     full = changes(recipe(tmp_path, f"train.epochs={epochs}", augment={"eda": eda}))
     assert np.mean(found) == pytest.approx(np.mean(full) / 2, rel=0.25)
@@ -151,20 +155,20 @@ def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:
 
 def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4, "per_epoch": False}})
-    part, _ = part_of(made)
-    assert not isinstance(part, Rewritten), "made once, they are a part like any other"
-    share = np.mean([not example.answers for example in part.examples])
+    dataset, _ = dataset_of(made)
+    assert not isinstance(dataset, AugmentedDataset), "made once, they are a dataset like any other"
+    share = np.mean([not example.answers for example in dataset.examples])
     assert share == pytest.approx(0.4, abs=0.02)
-    held_out = material.prepare(made, Silent()).holdout["main"].examples
+    held_out = SPANS.splits(made.main, made.train.seed, FileCache()).holdout
     assert held_out and not any("#" in example.id for example in held_out)
 
 
 def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4}})
     per_epoch._known.cache_clear()
-    part, _ = part_of(made)
+    dataset, _ = dataset_of(made)
     for lap in range(3):
-        part.usable(lap)
+        dataset.usable(lap)
     assert per_epoch._known.cache_info().misses == 1
 
 

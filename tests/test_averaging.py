@@ -48,10 +48,9 @@ def test_of_one_run_it_is_that_run(folder: Path, tmp_path: Path) -> None:
     assert read_json(made.scores)["zero"] == read_json(run.scores)["zero"]
     assert read_json(made.recipe) == read_json(run.recipe)
     assert load_file(made.outputs)["start"].equal(load_file(run.outputs)["start"])
-    for key in ("threshold", "calibration"):
-        assert read_json(made.info)[key] == read_json(run.info)[key]
+    assert read_json(made.info)["tasks"] == read_json(run.info)["tasks"]
     again = average([made.path], tmp_path / "again")
-    assert read_json(again.info)["average"]["settled_on"] == "the held-out part"
+    assert read_json(again.info)["average"]["fitted_on"] == "the held-out split"
 
 
 def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Path) -> None:
@@ -64,11 +63,11 @@ def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Pat
     assert scores["zero"]["total"] == 25 and scores["tuned"] == scores["zero"] | {"threshold": 0.0}
     about = read_json(made.info)
     assert [member["seed"] for member in about["average"]["members"]] == [0, 1]
-    assert (about["threshold"], about["average"]["settled_on"], about["finished"]) == (0, None, True)
+    assert (about["tasks"]["main"]["threshold"], about["average"]["fitted_on"], about["finished"]) == (0, None, True)
     for others in ([made.path], [made.path, folder / "run0"]):
         again = average(others, tmp_path / f"of {len(others)}")
         assert read_json(again.info)["average"]["seeds"] == [0, 1], "what either was trained on, the average was"
-        assert read_json(again.info)["average"]["settled_on"] is None
+        assert read_json(again.info)["average"]["fitted_on"] is None
     reader = library.load(tmp_path / "out")
     example = tiny.corpus(1)[0]
     assert reader.threshold == 0
@@ -91,8 +90,8 @@ def test_the_checkpoints_of_one_run_are_averaged_too(folder: Path, tmp_path: Pat
         torch.testing.assert_close(value, (first[name] + second[name]) / 2, atol=1e-6, rtol=0)
     about, scores = read_json(Run(tmp_path / "swa").info), read_json(Run(tmp_path / "swa").scores)
     assert scores["zero"]["total"] == 25
-    assert about["average"]["settled_on"] == "the held-out part" and "costs" not in about
-    assert about["calibration"] and about["threshold"] == scores["tuned"]["threshold"]
+    assert about["average"]["fitted_on"] == "the held-out split" and "costs" not in about
+    assert about["tasks"]["main"]["calibration"] and about["tasks"]["main"]["threshold"] == scores["tuned"]["threshold"]
 
 
 def test_without_the_training_data_the_threshold_is_0(folder: Path, tmp_path: Path) -> None:
@@ -103,10 +102,10 @@ def test_without_the_training_data_the_threshold_is_0(folder: Path, tmp_path: Pa
     with pytest.warns(LaminaWarning, match=r"gone\.json.*; so the threshold is 0: name other data with --data"):
         made = average([tmp_path / "run"], tmp_path / "out")
     about = read_json(made.info)
-    assert (about["threshold"], about["average"]["settled_on"]) == (0, None)
+    assert (about["tasks"]["main"]["threshold"], about["average"]["fitted_on"]) == (0, None)
 
 
-def test_of_other_training_data_than_then_nothing_is_settled(folder: Path, tmp_path: Path) -> None:
+def test_of_other_training_data_than_then_nothing_is_fitted(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run0", tmp_path / "run")
     recipe = read_json(tmp_path / "run" / "recipe.json")
     recipe["tasks"]["main"]["data"]["train"] = str(tmp_path / "grown.json")
@@ -115,7 +114,7 @@ def test_of_other_training_data_than_then_nothing_is_settled(folder: Path, tmp_p
     with pytest.warns(LaminaWarning, match=r"grown\.json changed since some of these runs were trained, so the threshold is 0"):
         made = average([tmp_path / "run"], tmp_path / "out")
     about = read_json(made.info)
-    assert (about["threshold"], about["average"]["settled_on"]) == (0, None)
+    assert (about["tasks"]["main"]["threshold"], about["average"]["fitted_on"]) == (0, None)
     with pytest.warns(LaminaWarning, match=r"grown\.json.*nobody can tell whether --data .*unseen\.json was trained on"):
         (tmp_path / "grown.json").unlink()
         average([tmp_path / "run"], tmp_path / "other", data=str(folder / "unseen.json"))
@@ -124,8 +123,8 @@ def test_of_other_training_data_than_then_nothing_is_settled(folder: Path, tmp_p
 def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:
     made = average(runs(folder), tmp_path / "out", data=str(folder / "unseen.json"))
     about, scores = read_json(made.info), read_json(made.scores)
-    assert about["average"]["settled_on"] == str(folder / "unseen.json")
-    assert about["threshold"] == scores["tuned"]["threshold"] == library.load(made.path).threshold
+    assert about["average"]["fitted_on"] == str(folder / "unseen.json")
+    assert about["tasks"]["main"]["threshold"] == scores["tuned"]["threshold"] == library.load(made.path).threshold
     renamed = [replace(example, id=f"{example.id}#0", group=example.id) for example in tiny.corpus(5)]
     (tmp_path / "same.json").write_text(json.dumps(to_squad(renamed)))
     for name in (folder / "dev.json", tmp_path / "same.json"):
@@ -201,7 +200,7 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     printed = lamina("average", *runs(folder), "--out", tmp_path / "out", "--json")
     assert printed.code == 0, printed.err
     result = json.loads(printed.out)
-    assert result["threshold"] == 0 and len(result["average"]["members"]) == 2
+    assert result["tasks"]["main"]["threshold"] == 0 and len(result["average"]["members"]) == 2
     assert result["scores"] == read_json(tmp_path / "out" / "scores.json")
     shown = lamina("average", *runs(folder), "--out", tmp_path / "again")
     assert shown.code == 0 and "F1" in shown.out and "the average of 2" in shown.out

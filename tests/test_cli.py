@@ -102,7 +102,7 @@ def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
     reader = library.load(folder / "run", threads=1)
     texts = ["Nothing here.", (folder / "story.txt").read_text()]
     reply = reader.answer("When was the heron born?", texts, threshold=1e6)
-    assert reply.text is not None
+    assert reply.answer is not None and reply.context is not None
     assert texts[reply.context][reply.start : reply.end] == reply.text
     each = [reader.predict([tiny.example(t, question="When was the heron born?")])[0].null_odds for t in texts]
     assert reply.context == each.index(min(each))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from lamina.config.parse import parse_recipe
 from lamina.config.recipe import TaskOptions
 from lamina.data import multi_context
 from lamina.data.bm25 import with_neighbours
+from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
-from lamina.runs.scored_run import Scored
+from lamina.runs.scored_run import ScoredRun
 from lamina.scoring.predictions import korquad, whole_questions
-from lamina.training.material import dev_of, split
+from lamina.tasks.checks import build_on_meta
+from lamina.tasks.kind import FileCache
+from lamina.tasks.spans import SPANS
 from tests import tiny
 from tests.command import lamina
 
@@ -46,10 +50,15 @@ def task(folder: Path, **data: Any) -> TaskOptions:
     return parse_recipe({"data": values | data}).main
 
 
+def split(options: TaskOptions, seed: int) -> tuple[list[Example], list[Example]]:
+    splits = SPANS.splits(options, seed, FileCache(), dev=False)
+    return splits.train, splits.holdout
+
+
 def test_both_scores_are_written(folder: Path) -> None:
     scores = json.loads((folder / "run" / "scores.json").read_text())
     info = json.loads((folder / "run" / "run.json").read_text())
-    questions = scores["questions"]
+    fitted, questions = info["tasks"]["main"], scores["questions"]
     assert set(questions) == {"zero", "tuned", "best", "korquad", "korquad_always"}
     assert (scores["korquad"]["total"], questions["korquad"]["total"]) == (32, 32)
     golds = whole_questions(multi_context.read(folder / "dev.json")[:120])
@@ -57,14 +66,20 @@ def test_both_scores_are_written(folder: Path) -> None:
     assert questions["korquad"] == korquad(answered, json.loads((folder / "run" / "questions.json").read_text()))
     assert (scores["zero"]["total"], questions["zero"]["total"]) == (120, 40)
     assert questions["zero"]["HasAns_total"] == 32, "a question is answerable if any of its contexts is"
-    assert (scores["tuned"]["threshold"], questions["tuned"]["threshold"]) == (info["threshold"], info["question_threshold"])
+    assert (scores["tuned"]["threshold"], questions["tuned"]["threshold"]) == (
+        fitted["threshold"],
+        fitted["question_threshold"],
+    )
     assert any("question_balanced_f1" in line for line in (folder / "run" / "metrics.jsonl").read_text().splitlines())
 
 
 def test_evaluate_says_the_same(folder: Path) -> None:
     dev = multi_context.read(folder / "dev.json")[:120]
     reader = library.load(folder / "run", device="cpu", threads=1)
-    assert reader.question_threshold == json.loads((folder / "run" / "run.json").read_text())["question_threshold"]
+    assert (
+        reader.question_threshold
+        == json.loads((folder / "run" / "run.json").read_text())["tasks"]["main"]["question_threshold"]
+    )
     expected = json.loads((folder / "run" / "scores.json").read_text())
     found = reader.evaluate(dev)
     for place in ("zero", "tuned", "best"):
@@ -94,7 +109,8 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
 
 def test_a_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
-    info = json.loads((tmp_path / "run" / "run.json").read_text()) | {"threshold": -1e9, "question_threshold": 1e9}
+    info = json.loads((tmp_path / "run" / "run.json").read_text())
+    info["tasks"]["main"] |= {"threshold": -1e9, "question_threshold": 1e9}
     (tmp_path / "run" / "run.json").write_text(json.dumps(info))
     (tmp_path / "plain.json").write_text(json.dumps(to_squad(tiny.corpus(1))))
     for data, silent in ((tmp_path / "plain.json", True), (folder / "dev.json", False)):
@@ -136,7 +152,7 @@ def test_predictions_of_questions_are_scored(folder: Path, tmp_path: Path) -> No
 
 
 def test_a_run_knows_the_questions_that_it_was_scored_on(folder: Path) -> None:
-    scored = Scored.open(folder / "run")
+    scored = ScoredRun.open(folder / "run")
     examples = scored.read()
     assert len(examples) == 120 and scored.answered(examples)
 
@@ -152,16 +168,15 @@ def test_questions_are_counted_and_their_contexts_chosen(folder: Path) -> None:
     assert {e.group for e in two if e.answers} == {e.group for e in kept if e.answers}
     half, _ = split(task(folder, questions=30, contexts=2, fraction=0.5), 0)
     assert set(half) < set(two) and len({e.group for e in half}) == round(len({e.group for e in two}) / 2)
-    assert dev_of(task(folder, dev_questions=7)) == multi_context.read(folder / "dev.json")[:21]
+    assert SPANS.dev(task(folder, dev_questions=7), FileCache()) == multi_context.read(folder / "dev.json")[:21]
     assert split(task(folder, holdout=0), 0) == (everything, [])
 
 
 def test_the_papers_rule_is_an_option(folder: Path) -> None:
     paper = library.load(folder / "run", device="cpu", threads=1)
     ours = library.load(folder / "run", device="cpu", threads=1)
-    paper.recipe = paper.recipe.model_copy(
-        update={"answer": paper.recipe.answer.model_copy(update={"across": "paper_probability"})}
-    )
+    across = paper.recipe.answer.model_copy(update={"across": "paper_probability"})
+    paper = library.Reader(replace(paper.trained, recipe=paper.recipe.model_copy(update={"answer": across})))
     dev = multi_context.read(folder / "dev.json")
     found, usual = paper.evaluate(dev), ours.evaluate(dev)
     assert found["zero"] == usual["zero"], "a single context is answered alike"
@@ -184,4 +199,4 @@ def test_the_papers_rule_is_an_option(folder: Path) -> None:
 )
 def test_mistakes_in_recipes(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(LaminaError, match=message):
-        parse_recipe(settings)
+        build_on_meta(parse_recipe(settings))

@@ -4,55 +4,58 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.config.build import build_on_meta
 from lamina.config.bundled import recipe_path
 from lamina.config.parse import parse_recipe, read_recipe
+from lamina.tasks.checks import build_on_meta
 from lamina.training.cost_estimate import count_parameters, efficiency, inspect
 
 BERT_LARGE = 335_143_938  # with its pooler and the span head, as paper 001 counts it
 
 TRAINABLE = {  # paper 003
-    "003/L0": 39_938,
-    "003/L1": 7_124_738,
-    "003/L3": 21_294_338,
-    "003/L6": 42_548_738,
-    "003/L12": 108_311_810,
-    "003/L0-A64": 2_417_664 + 1_538,  # the paper forgot its head
-    "003/L0-A768": 28_388_354,
-    "003/L12-A64": 110_691_074,
-    "003/L12-A768": 108_311_810 + 28_348_416,
-    "003/CACNN-vectorised-L0": 38_400 + 395_298,  # every norm and the head
-    "003/CACNN-vectorised-L12": 108_310_272 + 395_298,
-    "003/CACNN-simplified-L0": 38_400 + 11_799_558,
-    "003/CACNN-simplified-L12": 108_310_272 + 11_799_558,
+    "parameter-efficiency/L0": 39_938,
+    "parameter-efficiency/L1": 7_124_738,
+    "parameter-efficiency/L3": 21_294_338,
+    "parameter-efficiency/L6": 42_548_738,
+    "parameter-efficiency/L12": 108_311_810,
+    "parameter-efficiency/L0-A64": 2_417_664 + 1_538,  # the paper forgot its head
+    "parameter-efficiency/L0-A768": 28_388_354,
+    "parameter-efficiency/L12-A64": 110_691_074,
+    "parameter-efficiency/L12-A768": 108_311_810 + 28_348_416,
+    "parameter-efficiency/CACNN-vectorised-L0": 38_400 + 395_298,  # every norm and the head
+    "parameter-efficiency/CACNN-vectorised-L12": 108_310_272 + 395_298,
+    "parameter-efficiency/CACNN-simplified-L0": 38_400 + 11_799_558,
+    "parameter-efficiency/CACNN-simplified-L12": 108_310_272 + 11_799_558,
 }
 INTERMEDIATE = {  # paper 000 gives no counts: ALBERT with its head, and what each mixer adds
-    "000/plain": 11_685_122,
-    "000/learned": 11_685_122 + 2 * 13,
-    "000/dot": 11_685_122,
-    "000/multiplicative": 11_685_122 + 2 * 768**2,
-    "000/encoder": 11_685_122 + 7_087_872 - 768,  # ALBERT's own block has a bias of the keys
+    "layer-mixers/plain": 11_685_122,
+    "layer-mixers/learned": 11_685_122 + 2 * 13,
+    "layer-mixers/dot": 11_685_122,
+    "layer-mixers/multiplicative": 11_685_122 + 2 * 768**2,
+    "layer-mixers/encoder": 11_685_122 + 7_087_872 - 768,  # ALBERT's own block has a bias of the keys
 }
-KOREAN = {"004/koelectra": 110_180_352 + 1_538, "004/mbert": 177_853_440 + 1_538}  # paper 004 gives none: encoder and head
+KOREAN = {
+    "korean-qa/koelectra": 110_180_352 + 1_538,
+    "korean-qa/mbert": 177_853_440 + 1_538,
+}  # paper 004 gives none: encoder and head
 ABOVE = {  # paper 001: mixer and head, running statistics included
-    "001/LP": 2_076,
-    "001/AP": 2_050,
-    "001/A386": 414_952,
-    "001/A386-skip": 417_000,
-    "001/A386-unshared": 9_910_552,
-    "001/A386-unshared-skip": 9_912_600,
-    "001/A64": 68_802,
-    "001/A64-unshared": 1_643_202,
-    "001/LP-A386-skip": 398_498,
-    "001/classify-LP": 2_077,
-    "001/classify-LP-A386": 398_499,
-    "001/classify-AP-A386": 398_472,
-    "001/classify-xception": 267_010,
-    "001/classify-xception-skip": 269_058,
-    "001/classify-xception-full": 20_716_634,  # ours: the paper gives none for this and the next three
-    "001/CNN": 36_754,
-    "001/inception": 49_474,
-    "001/xception": 6_593_482,
+    "bertvision/LP": 2_076,
+    "bertvision/AP": 2_050,
+    "bertvision/A386": 414_952,
+    "bertvision/A386-skip": 417_000,
+    "bertvision/A386-unshared": 9_910_552,
+    "bertvision/A386-unshared-skip": 9_912_600,
+    "bertvision/A64": 68_802,
+    "bertvision/A64-unshared": 1_643_202,
+    "bertvision/LP-A386-skip": 398_498,
+    "bertvision/classify-LP": 2_077,
+    "bertvision/classify-LP-A386": 398_499,
+    "bertvision/classify-AP-A386": 398_472,
+    "bertvision/classify-xception": 267_010,
+    "bertvision/classify-xception-skip": 269_058,
+    "bertvision/classify-xception-full": 20_716_634,  # ours: the paper gives none for this and the next three
+    "bertvision/CNN": 36_754,
+    "bertvision/inception": 49_474,
+    "bertvision/xception": 6_593_482,
 }
 
 
@@ -80,9 +83,14 @@ def test_what_paper_001_puts_on_top(name: str, count: int) -> None:
 
 
 def test_shares_of_bert_large() -> None:
-    whole = count_parameters(build_on_meta(read_recipe(recipe_path("001/finetune"))))["trainable"]
+    whole = count_parameters(build_on_meta(read_recipe(recipe_path("bertvision/finetune"))))["trainable"]
     assert whole == BERT_LARGE
-    shares = {"001/A386": 0.124, "001/A386-unshared": 2.957, "001/A386-unshared-skip": 2.958, "001/LP-A386-skip": 0.119}
+    shares = {
+        "bertvision/A386": 0.124,
+        "bertvision/A386-unshared": 2.957,
+        "bertvision/A386-unshared-skip": 2.958,
+        "bertvision/LP-A386-skip": 0.119,
+    }
     for name, share in shares.items():
         assert round(100 * ABOVE[name] / BERT_LARGE, 3) == share
 

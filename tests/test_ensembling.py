@@ -64,7 +64,9 @@ def test_questions_with_several_contexts(dev: Path, tmp_path: Path, across: Acro
         for key in ("exact", "f1", "HasAns_f1", "NoAns_f1", "total"):
             assert alone["questions"][place][key] == pytest.approx(own["questions"][place][key])
     assert read_json(tmp_path / "alone" / "questions.json") == read_json(run.questions)
-    write_json(run.info, read_json(run.info) | {"question_threshold": -50.0})
+    info = read_json(run.info)
+    info["tasks"]["main"]["question_threshold"] = -50.0
+    write_json(run.info, info)
     silent = ensemble([run.path], tmp_path / "silent")["scores"]
     assert not any(read_json(tmp_path / "silent" / "questions.json").values())
     assert silent["tuned"] == pytest.approx(alone["tuned"]), "contexts have a threshold of their own"

@@ -17,7 +17,6 @@ from lamina.encoder import load as encoders
 from lamina.encoder.families import parse, unparse
 from lamina.errors import LaminaError
 from lamina.model.inference import span_logits
-from lamina.reader.load import Reader
 from lamina.runs.export import export, exportable_head
 from lamina.runs.load import Trained
 from tests import tiny
@@ -28,7 +27,7 @@ from tests.golden import TRAINED, checkpoints
 @pytest.mark.parametrize("name", checkpoints.names())
 def test_transformers_loads_it_with_equal_logits(name: str, tmp_path: Path) -> None:
     reader = lamina.load(checkpoints.write(name, tmp_path / "from"), device="cpu")
-    export(reader, tmp_path / "to")
+    export(reader.trained, tmp_path / "to")
     model, notes = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "to", output_loading_info=True)
     assert not notes["missing_keys"] and not notes["unexpected_keys"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "to")
@@ -59,7 +58,7 @@ def test_a_tokenizer_that_truncates_no_longer_does(tmp_path: Path) -> None:
     recipe = parse_recipe({"data": {"train": ""}})
     source = encoders.find(recipe.encoder)
     assert json.loads(source.tokenizer.read_text())["truncation"]
-    export(Reader(Trained(recipe, shape.model, Tokenizer(source.tokenizer))), tmp_path / "to")
+    export(Trained(recipe, shape.model, Tokenizer(source.tokenizer)), tmp_path / "to")
     assert not json.loads((tmp_path / "to" / "tokenizer.json").read_text())["truncation"]
     written = json.loads((tmp_path / "to" / "tokenizer_config.json").read_text())
     assert (written["cls_token"], written["sep_token"], written["pad_token"]) == ("[CLS]", "[SEP]", "[PAD]")
@@ -70,7 +69,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "to").mkdir()
     (tmp_path / "to" / "precious").write_text("mine")
     with pytest.raises(LaminaError, match="new folder"):
-        export(reader, tmp_path / "to")
+        export(reader.trained, tmp_path / "to")
     assert [path.name for path in (tmp_path / "to").iterdir()] == ["precious"]
 
 

@@ -86,7 +86,9 @@ def test_it_trains_from_a_folder_with_the_weights(folder: Path, name: str, tmp_p
         "train.epochs": 1,
         "train.threads": 1,
     }
-    run = train(read_recipe(recipe_path(f"004/{name}"), [f"{field}={value}" for field, value in settings.items()]), tmp_path)
+    run = train(
+        read_recipe(recipe_path(f"korean-qa/{name}"), [f"{field}={value}" for field, value in settings.items()]), tmp_path
+    )
     scores, info = read_json(run.scores), read_json(run.info)
     assert run.finished
     assert scores["korquad"]["total"] == 8, "contexts without an answer are not KorQuAD's"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from lamina.answers.decisions import SpanDecision
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.data.batches import make_batch
@@ -19,7 +21,16 @@ from lamina.data.squad import to_squad
 from lamina.data.windows import cut_examples
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.experiments.layer_weights import TYPES, Strip, entropy, look, question_type, strip_lines, table_lines, weigh
+from lamina.experiments.layer_weights import (
+    TYPES,
+    Strip,
+    entropy,
+    look_at_layers,
+    question_type,
+    strip_lines,
+    table_lines,
+    weigh,
+)
 from lamina.model.inference import span_logits
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
@@ -51,15 +62,15 @@ def reader_with(mixer: dict[str, Any]) -> Reader:
     with torch.no_grad():
         for parameter in model.tasks["main"].parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    reader = Reader(Trained(recipe, model, tiny.tokenizer(), threshold=0.0))
-    reader.threshold = float(np.median([prediction.null_odds for prediction in reader.predict(tiny.corpus(3))]))
-    return reader
+    trained = Trained(recipe, model, tiny.tokenizer())
+    median = float(np.median([prediction.null_odds for prediction in Reader(trained).predict(tiny.corpus(3))]))
+    return Reader(replace(trained, decisions={"main": SpanDecision(threshold=median)}))
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
 def test_the_means_are_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> None:
     reader, examples = reader_with(mixer), tiny.corpus(3)
-    seen = look(reader, examples)
+    seen = look_at_layers(reader.trained, examples)
     part: Any = reader.model.tasks["main"]
     assert seen.layers == part.mixer.layers
     totals: dict[tuple[str, str, str], list[np.ndarray]] = {}
@@ -120,9 +131,9 @@ def test_logits_and_weights_are_those_of_the_model() -> None:
 
 def test_how_many_questions_are_in_memory_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
-    whole = look(reader, examples)
-    monkeypatch.setattr("lamina.layers.AT_ONCE", 3)
-    for one, other in zip(look(reader, examples).rows, whole.rows, strict=True):
+    whole = look_at_layers(reader.trained, examples)
+    monkeypatch.setattr("lamina.experiments.layer_weights.AT_ONCE", 3)
+    for one, other in zip(look_at_layers(reader.trained, examples).rows, whole.rows, strict=True):
         assert (one.type, one.questions) == (other.type, other.questions)
         assert one.weights == pytest.approx(other.weights, abs=1e-6)
 
@@ -158,7 +169,7 @@ def test_the_example_is_the_one_asked_for() -> None:
     replies = [prediction.answer(reader.threshold) for prediction in reader.predict(examples)]
     assert None in replies and any(replies)
     for example, reply in zip(examples, replies, strict=True):
-        strip = look(reader, examples, example=example.id).example
+        strip = look_at_layers(reader.trained, examples, example=example.id).example
         assert (strip.id, strip.question) == (example.id, example.question)
         assert strip.tokens[0] == "[CLS]"
         assert strip.weights.shape == (len(strip.tokens), 2, 2)
@@ -167,9 +178,9 @@ def test_the_example_is_the_one_asked_for() -> None:
         else:
             assert strip.answer == reply.text
             assert reply.text.startswith(strip.tokens[strip.first]) and reply.text.endswith(strip.tokens[strip.last])
-    assert look(reader, examples).example.id == "0-0"
+    assert look_at_layers(reader.trained, examples).example.id == "0-0"
     with pytest.raises(LaminaError, match="no question with the id 'nobody'"):
-        look(reader, examples, example="nobody")
+        look_at_layers(reader.trained, examples, example="nobody")
 
 
 def test_raw_weights_are_as_dark_as_they_are_large() -> None:
@@ -180,7 +191,7 @@ def test_raw_weights_are_as_dark_as_they_are_large() -> None:
 
 
 def test_what_is_shown_fits_on_a_screen() -> None:
-    seen = look(reader_with({"type": "encoder"}), tiny.corpus(2))
+    seen = look_at_layers(reader_with({"type": "encoder"}).trained, tiny.corpus(2))
     lines = strip_lines(seen.example, shown=10)
     assert len(lines) == 11
     assert any(line.startswith(">") for line in lines), "the answer is among them"
@@ -194,7 +205,7 @@ def test_what_is_shown_fits_on_a_screen() -> None:
 @pytest.mark.parametrize("name", ["last", "average", "compression"])
 def test_mixers_without_weights_are_refused(name: str) -> None:
     with pytest.raises(LaminaError, match=f'mixer.type = "{name}" gives layers no weights') as caught:
-        look(reader_with({"type": name}), tiny.corpus(1))
+        look_at_layers(reader_with({"type": name}).trained, tiny.corpus(1))
     assert "\n" not in str(caught.value)
 
 

@@ -16,7 +16,9 @@ from lamina.config.parse import parse_recipe
 from lamina.config.train_options import TrainOptions
 from lamina.data.squad import to_squad
 from lamina.encoder import load as encoders
-from lamina.training import material, trainer
+from lamina.tasks.kind import FileCache
+from lamina.tasks.spans import SPANS
+from lamina.training import trainer
 from tests import tiny
 from tests.tiny import corpus
 
@@ -117,7 +119,7 @@ def test_fractions_lie_within_each_other_and_share_what_is_held_out(tmp_path: Pa
 
     def split(fraction: float) -> tuple[set[str], set[str]]:
         values = {"data": {"train": str(data), "holdout": 0.2, "fraction": fraction}, "train": {"seed": seed}}
-        learned, held = material.split(parse_recipe(values).main, seed)
+        learned, held, _ = SPANS.splits(parse_recipe(values).main, seed, FileCache())
         return {e.id for e in learned}, {e.id for e in held}
 
     parts = [split(fraction) for fraction in (0.1, 0.3, 0.5, 1.0)]

@@ -39,9 +39,11 @@ def test_the_wheel_installs_in_a_clean_venv_and_runs(tmp_path: Path) -> None:
     assert version == f"lamina {lamina.__version__}\n"
     recipes = subprocess.run([command, "recipes", "list"], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     assert "quickstart" in recipes.split()
-    code = "from lamina.bundled import space_path; print(space_path('002').read_text())"
-    space = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-    assert space.strip() == (ROOT / "spaces" / "002.toml").read_text(encoding="utf-8").strip()
+    code = (
+        "from lamina.config import bundled as b; print(b.space_path('rates'), b.recipe_path('korean', b.pretraining_folder()))"
+    )
+    found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert found == f"{site}/lamina/recipes/spaces/rates.toml {site}/lamina/recipes/pretraining/korean.toml\n"
 
 
 def test_every_dependency_is_pinned() -> None:

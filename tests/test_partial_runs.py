@@ -123,7 +123,7 @@ def test_partly_trained_layers_and_lora_are_exported_merged(tmp_path: Path, name
     run = trainer.train(recipe(tmp_path, tune=PARTS[name]), tmp_path / "run")
     reader = lamina.load(run.path, device="cpu")
     before = logits(reader)
-    export(reader, tmp_path / "out")
+    export(reader.trained, tmp_path / "out")
     assert np.array_equal(logits(reader), before), "the reader itself is not changed"
     _, notes = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not notes["missing_keys"] and not notes["unexpected_keys"]
@@ -138,7 +138,7 @@ def test_partly_trained_layers_and_lora_are_exported_merged(tmp_path: Path, name
 def test_what_no_weight_can_take_up_is_not_exported(tmp_path: Path, tables: dict[str, Any], reason: str) -> None:
     run = trainer.train(recipe(tmp_path, **tables), tmp_path / "run")
     with pytest.raises(LaminaError, match=reason):
-        export(lamina.load(run.path, device="cpu"), tmp_path / "out")
+        export(lamina.load(run.path, device="cpu").trained, tmp_path / "out")
 
 
 def test_a_checkpoint_is_kept_every_so_often_as_a_run_of_its_own(tmp_path: Path) -> None:

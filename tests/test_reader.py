@@ -18,11 +18,12 @@ import lamina
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import decode
 from lamina.data import windows as windows_module
+from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokens
 from lamina.data.windows import Windows, make_windows
 from lamina.errors import LaminaError
 from lamina.model import Model
-from lamina.model.inference import SpanLogits, span_logits
+from lamina.model.inference import span_logits
 from lamina.utils.progress import Progress
 from tests import tiny
 from tests.golden import TRAINED, cases

@@ -9,6 +9,7 @@ import pytest
 
 from lamina.config.parse import parse_recipe, read_recipe
 from lamina.errors import LaminaError
+from lamina.tasks.checks import build_on_meta
 
 TOML = """
 # comments are allowed
@@ -198,9 +199,9 @@ def test_a_wrong_value_is_shown_beside_what_is_allowed() -> None:
     assert problem({"data": {"train": "t", "holdout": 1.5}}) == "data.holdout: Input should be less than 1 (given: 1.5)"
     assert problem({"train": {"keep": "worst"}}) == "train.keep: Input should be 'best' or 'last' (given: 'worst')"
     assert problem({"train": {"seed": "x"}}).endswith("(given: 'x')")
-    shapes = problem({"window": {"length": 64, "query": 64}})
-    assert "window.length = 64 leaves -4 tokens" in shapes
-    assert "query of 64" in shapes
+    narrow = parse_recipe({"data": {"train": "t"}, "window": {"length": 64, "query": 64}})
+    with pytest.raises(LaminaError, match=r"window\.length = 64 leaves -4 tokens of context beside a query of 64"):
+        build_on_meta(narrow)
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
@@ -251,7 +252,7 @@ def test_data_of_sentences_that_does_not_fit(data: dict[str, Any], line: str) ->
 
 def test_data_of_sentences_is_not_for_questions() -> None:
     with pytest.raises(LaminaError, match=r"data\.per_class is for sentences, but head\.type 'span' answers questions"):
-        parse_recipe({"data": {"train": "t", "per_class": 3}})
+        build_on_meta(parse_recipe({"data": {"train": "t", "per_class": 3}}))
 
 
 def test_a_setting_without_a_task_is_for_every_task() -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lamina.config.build import build_on_meta
-from lamina.config.bundled import recipe_names, recipe_path
+from lamina.config.bundled import pretraining_folder, recipe_names, recipe_path, recipes_folder, space_path, spaces_folder
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import TaskOptions
 from lamina.data.squad import to_squad
 from lamina.encoder.presets import PRESETS
+from lamina.errors import LaminaError
+from lamina.tasks.checks import build_on_meta
+from lamina.tasks.registry import kind_of
+from lamina.tasks.sentences import SENTENCES
 from lamina.training.trainer import train
 from tests import tiny
 
@@ -31,6 +34,15 @@ def test_a_recipe_builds(name: str) -> None:
     assert build_on_meta(read_recipe(recipe_path(name))).encoder.config.layers > 0
 
 
+def test_recipes_of_other_commands_have_lists_of_their_own() -> None:
+    spaces, pretraining = recipe_names(spaces_folder()), recipe_names(pretraining_folder())
+    assert {"rates", "korean-qa"} <= set(spaces) and {"minbert", "korean"} <= set(pretraining)
+    assert len(list(recipes_folder().rglob("*.toml"))) == len(recipe_names()) + len(spaces) + len(pretraining)
+    assert space_path("minbert").parent == spaces_folder()
+    with pytest.raises(LaminaError, match="no such recipe file or name"):
+        recipe_path("spaces/rates")
+
+
 def rows(name: str) -> list[tuple[str, list[str]]]:
     """The other rows of its paper that a recipe's first lines name, each by its settings."""
     lines = [line for line in recipe_path(name).read_text(encoding="utf-8").splitlines() if line.startswith("#   ")]
@@ -39,7 +51,7 @@ def rows(name: str) -> list[tuple[str, list[str]]]:
 
 def test_the_rows_of_paper_004_are_all_there() -> None:
     baselines, weights, augmented, distilled = 4, 2, 2, 3
-    counted = [len(rows(f"004/{name}")) for name in ("koelectra", "mbert", "weights", "eda", "distil")]
+    counted = [len(rows(f"korean-qa/{name}")) for name in ("koelectra", "mbert", "weights", "eda", "distil")]
     assert counted == [baselines - 1, 0, weights, augmented, distilled]
 
 
@@ -52,7 +64,7 @@ def test_another_row_is_another_recipe_and_builds(name: str, settings: list[str]
 
 def few(folder: Path, task: str, options: TaskOptions) -> Path:
     """A file of some questions, or of sentences with all labels that the task may have."""
-    if not options.of_sentences:
+    if kind_of(options) is not SENTENCES:
         data = folder / "few.json"
         data.write_text(json.dumps(to_squad(tiny.corpus(4))))
         return data

@@ -57,7 +57,7 @@ def test_opening_a_finished_run(tmp_path: Path) -> None:
         (None, "not a run folder.*`lamina train` writes one"),
         ({"format": FORMAT}, "has not finished.*--resume --out"),
         ({"format": FORMAT, "finished": "yes"}, "has not finished"),
-        ({"format": 99, "finished": True}, f"run format 99, this version of Lamina reads format {FORMAT}"),
+        ({"format": 99, "finished": True}, f"run format 99, this version of Lamina reads formats 1 and {FORMAT}"),
     ],
 )
 def test_what_cannot_be_opened(tmp_path: Path, content: object, message: str) -> None:

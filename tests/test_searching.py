@@ -6,11 +6,13 @@ import json
 import os
 import re
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import lamina as library
+from lamina.answers.decisions import SpanDecision
 from lamina.cli.conversation import reply_text
 from lamina.errors import LaminaError
 from lamina.reader import search as searching
@@ -172,9 +174,10 @@ def test_mistakes(arguments: list[str], message: str) -> None:
 
 def test_one_file_is_answered_by_the_threshold_of_one_text() -> None:
     alone = library.load(TRAINED, device="cpu")
-    alone.threshold, alone.question_threshold = 1e6, -1e6
+    decision = SpanDecision(threshold=1e6, question_threshold=-1e6)
+    alone = library.Reader(replace(alone.trained, decisions={alone.trained.span_task: decision}))
     for texts in ([cases.MILL], [cases.MILL, "It rained."]):
-        reading = alone.read_on(QUESTIONS[:1])
+        reading = alone.text_by_text(QUESTIONS[:1])
         reading.read(texts)
         (reply,) = reading.replies()
         assert reply.text == alone.answer(QUESTIONS[0], texts).text
@@ -183,7 +186,7 @@ def test_one_file_is_answered_by_the_threshold_of_one_text() -> None:
 
 @pytest.mark.parametrize("odd", ["\u200b", "\u00a0\u00a0", "\ufeff.", "\U000e0041", "\x00", "é" * 3])
 def test_texts_with_next_to_nothing_in_them(reader: library.Reader, odd: str) -> None:
-    reading = reader.read_on(QUESTIONS)
+    reading = reader.text_by_text(QUESTIONS)
     reading.read([odd])
     reading.read(["x", odd, cases.MILL, odd])
     for reply in reading.replies(1e6):
@@ -192,7 +195,7 @@ def test_texts_with_next_to_nothing_in_them(reader: library.Reader, odd: str) ->
 
 def test_reading_on_without_a_text(reader: library.Reader) -> None:
     with pytest.raises(LaminaError, match="none was read"):
-        reader.read_on(["Who?"]).replies()
+        reader.text_by_text(["Who?"]).replies()
 
 
 @pytest.mark.slow

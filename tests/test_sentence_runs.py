@@ -24,7 +24,9 @@ from lamina.errors import LaminaError
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
 from lamina.scoring.sentence import pearson
-from lamina.training import material, trainer
+from lamina.tasks.kind import FileCache
+from lamina.tasks.sentences import SENTENCES
+from lamina.training import trainer
 from lamina.training.learning_curves import draw_curves
 from lamina.utils.run_folder import Run
 from tests.command import lamina as command
@@ -84,7 +86,7 @@ def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
     assert scores["overall"]["mean"] == pytest.approx(
         (scores["sentiment"]["accuracy"] + scores["paraphrase"]["accuracy"] + scores["similarity"]["pearson"]) / 3
     )
-    assert sum(scores["sentiment"]["said"].values()) == pytest.approx(1)
+    assert sum(scores["sentiment"]["predicted"].values()) == pytest.approx(1)
     assert set(scores["similarity"]["pearson_of_maps"]) == {"bins", "cut"}
     for task in TASKS:
         predictions = json.loads(run.task(task).predictions.read_text())
@@ -98,7 +100,7 @@ def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
     written = json.loads(run.recipe.read_text())["tasks"]
     assert written["sentiment"]["data"]["classes"] == ["0", "1", "2", "3", "4"], "found in the data and kept"
     assert written["similarity"]["data"]["scores"] == [0, 5]
-    assert json.loads(run.info.read_text())["tasks"]["paraphrase"].keys() == {"threshold"}
+    assert json.loads(run.info.read_text())["tasks"]["paraphrase"].keys() == {"type", "threshold"}
 
 
 def test_curves_are_logged_and_drawn(run: Run) -> None:
@@ -237,8 +239,8 @@ def test_every_eighth_row_is_the_dev_set_and_nothing_of_it_trains(data: Path) ->
     values = recipe(data, ("paraphrase",)).model_dump(mode="json")
     values["tasks"]["paraphrase"]["data"] |= {"dev": None, "dev_every": 8}
     task = parse_recipe(values).tasks["paraphrase"]
-    learned, held_out = material.split(task, 0)
-    dev = {sentence.id for sentence in material.dev_of(task)}
+    learned, held_out, scored = SENTENCES.splits(task, 0, FileCache())
+    dev = {sentence.id for sentence in scored}
     assert len(dev) == -(-90 // 8)
     assert not dev & {sentence.id for sentence in (*learned, *held_out)}
     assert len(learned) + len(held_out) + len(dev) == 90
@@ -246,13 +248,14 @@ def test_every_eighth_row_is_the_dev_set_and_nothing_of_it_trains(data: Path) ->
 
 def test_classes_are_drawn_down(data: Path) -> None:
     made = recipe(data, ("sentiment",), "data.per_class=4", "data.holdout=0")
-    learned, _ = material.split(made.tasks["sentiment"], 0)
+    learned = SENTENCES.splits(made.tasks["sentiment"], 0, FileCache()).train
     labels = [sentence.label for sentence in learned]
     assert {label: labels.count(label) for label in set(labels)} == dict.fromkeys("01234", 4)
 
 
 def test_the_held_out_part_keeps_its_share_of_classes(data: Path) -> None:
-    held = [material.split(recipe(data, ("sentiment",), s).tasks["sentiment"], 0)[1] for s in ("weight=1", "data.per_class=4")]
+    recipes = [recipe(data, ("sentiment",), setting) for setting in ("weight=1", "data.per_class=4")]
+    held = [SENTENCES.splits(made.tasks["sentiment"], 0, FileCache()).holdout for made in recipes]
     assert held[0] == held[1]
 
 
@@ -411,7 +414,7 @@ def test_sentences_without_labels_are_judged(run: Run, data: Path, tmp_path: Pat
     (tmp_path / "bare.tsv").write_text("\n".join(row.rpartition("\t")[0] for row in rows))
     out = tmp_path / "said.json"
     shown = command("predict", run.path, "--data", tmp_path / "bare.tsv", "--task", "similarity", "--out", out)
-    assert shown.out == f"30 sentences judged, written to {out}\n"
+    assert shown.out == f"30 sentences, written to {out}\n"
     assert json.loads(out.read_text()) == pytest.approx(json.loads(run.task("similarity").predictions.read_text()), abs=1e-4)
     files = ("--data", tmp_path / "bare.tsv", "--out", out, "--nbest", tmp_path / "nbest.json")
     shown = command("predict", run.path, "--task", "similarity", *files)

@@ -18,12 +18,13 @@ from lamina.config.recipe import Recipe
 from lamina.data.batches import Batch, make_batch
 from lamina.encoder import load as encoders
 from lamina.heads import ClassOutputs, HeadOptions, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
-from lamina.heads.answerability import IMPOSSIBLE
+from lamina.heads.sentence import SentenceHeadOptions
 from lamina.mixers import MixerOptions
 from lamina.model import Model
-from lamina.model.inference import class_logits, span_logits
+from lamina.model.inference import item_outputs, span_logits
 from lamina.model.weights import load_weights, trained_weights
 from lamina.objectives import ObjectiveOptions
+from lamina.scoring.answerability import IMPOSSIBLE
 from tests.outputs import logits_of
 from tests.tiny import corpus, sentences, windows
 
@@ -88,7 +89,7 @@ def built(recipe: Recipe, seed: int = 0) -> Model:
 def batch_of_eight(recipe: Recipe) -> Batch:
     """Eight questions of two articles, one of them without an answer; or eight sentences, or pairs, with labels."""
     head = recipe.main.head
-    if head.reads == "questions":
+    if not isinstance(head, SentenceHeadOptions):
         return make_batch(windows(corpus(2)[:8]), range(8))
     return make_batch(sentences(LABELS[head.type][1], head.sides), range(8 * head.sides))
 
@@ -205,13 +206,13 @@ def test_eight_examples_can_be_learned_by_heart(kind: str, name: str) -> None:
     model = learned(recipe.model_dump_json(), OTHERS.get(name, USUAL)[1])
     with torch.no_grad():
         assert loss_of(model, recipe, batch_of_eight(recipe)).item() < 0.05
-    if recipe.main.head.reads == "sentences":
+    if isinstance(recipe.main.head, SentenceHeadOptions):
         assert learned_labels(model, batch_of_eight(recipe))
         return
     examples = corpus(2)[:8]
     made = windows(examples)
     if recipe.main.head.type == "answerability":
-        said = class_logits(model, made).argmax(1)
+        said = item_outputs(model, made)["logits"].argmax(1)
         assert said.tolist() == [IMPOSSIBLE if not example.answers else 1 - IMPOSSIBLE for example in examples]
         return
     logits = span_logits(model, made)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lamina.config.build import build_on_meta
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.tasks.checks import build_on_meta
 from lamina.training import trainer
 from lamina.utils.run_folder import Run
 from tests import tiny

@@ -24,17 +24,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from lamina.answers.across_contexts import Quote
     from lamina.config.parse import read_recipe
     from lamina.errors import LaminaError, LaminaWarning
     from lamina.reader.load import Reader, load
     from lamina.reader.pipeline import pipeline
-    from lamina.reader.replies import Quote, Reply
+    from lamina.reader.replies import Reply
     from lamina.training.trainer import train
 
 _HOMES = {
     "LaminaError": "errors",
     "LaminaWarning": "errors",
-    "Quote": "reader.replies",
+    "Quote": "answers.across_contexts",
     "Reader": "reader.load",
     "Reply": "reader.replies",
     "load": "reader.load",

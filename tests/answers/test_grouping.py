@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.answers.across_contexts import Gathering, comparable, together
+from lamina.answers.across_contexts import BestQuotes, comparable, together
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Across, Candidate, Prediction
 from lamina.answers.formats import nbest_json
@@ -74,30 +74,32 @@ def test_gathering_one_by_one_gives_what_all_together_give(
     contexts: list[Prediction], across: Across, keep: int, temperature: float, bias: float, threshold: float
 ) -> None:
     calibration = Calibration(temperature, bias)
-    gathering = Gathering(keep, calibration, across)
+    quotes = BestQuotes(keep, calibration, across)
     for number, one in enumerate(contexts):
-        gathering.add(number, one)
+        quotes.add(number, one)
     whole = together("q", contexts, across)
-    assert [placed.candidate for placed in gathering.best] == list(whole.candidates[:keep])
-    for placed in gathering.best:
-        assert placed.candidate in comparable(contexts[placed.context], across).candidates
-    answer = gathering.answer(threshold)
-    assert (answer.candidate if answer else None) == whole.answer(threshold)
+    assert [(q.text, q.start, q.end) for q in quotes.best] == [(c.text, c.start, c.end) for c in whole.candidates[:keep]]
+    for quote in quotes.best:
+        own = comparable(contexts[quote.context], across).candidates
+        assert (quote.text, quote.start) in [(candidate.text, candidate.start) for candidate in own]
+    answer = quotes.answer(threshold)
+    wanted = whole.answer(threshold)
+    assert (answer and (answer.text, answer.start)) == (wanted and (wanted.text, wanted.start))
     alone = [calibration.probabilities(context) for context in contexts]
     nulls = [comparable(context, across).null for context in contexts]
-    surest = nulls.index(max(nulls)) if across == "paper_probability" else gathering.best[0].context if gathering.best else None
-    assert gathering.no_answer == pytest.approx(1.0 if surest is None else alone[surest][0], abs=1e-9)
-    for placed in gathering.best:
-        place = [c.start for c in contexts[placed.context].candidates].index(placed.candidate.start)
-        chance = alone[placed.context][1 + place]
-        assert placed.probability == pytest.approx(chance, abs=1e-9), "as if its context had been asked alone"
+    surest = nulls.index(max(nulls)) if across == "paper_probability" else quotes.best[0].context if quotes.best else None
+    assert quotes.no_answer == pytest.approx(1.0 if surest is None else alone[surest][0], abs=1e-9)
+    for quote in quotes.best:
+        place = [c.start for c in contexts[quote.context].candidates].index(quote.start)
+        chance = alone[quote.context][1 + place]
+        assert quote.confidence == pytest.approx(chance, abs=1e-9), "as if its context had been asked alone"
 
 
 def test_a_context_without_candidates() -> None:
     empty = Prediction("q#0", 3.0, ())
     assert together("q", [empty]).answer(1e6) is None
-    gathering = Gathering(2, Calibration())
-    gathering.add(0, empty)
-    assert gathering.answer(1e12) is None and gathering.no_answer == 1.0
-    gathering.add(1, Prediction("q#1", 1.0, (Candidate("x", 0, 1, 1.0),)))
-    assert gathering.answer(0.0) is not None and gathering.no_answer == gathering.best[0].probability == 0.5
+    quotes = BestQuotes(2, Calibration())
+    quotes.add(0, empty)
+    assert quotes.answer(1e12) is None and quotes.no_answer == 1.0
+    quotes.add(1, Prediction("q#1", 1.0, (Candidate("x", 0, 1, 1.0),)))
+    assert quotes.answer(0.0) is not None and quotes.no_answer == quotes.best[0].confidence == 0.5

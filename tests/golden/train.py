@@ -52,7 +52,7 @@ def main() -> None:
         run = lamina.train(recipe, folder / "run", progress=Lines())
         print(run.scores.read_text())
         shutil.rmtree(HERE / "fables", ignore_errors=True)
-        export(lamina.load(run.path, device="cpu"), HERE / "fables")
+        export(lamina.load(run.path, device="cpu").trained, HERE / "fables")
     weights = HERE / "fables" / "model.safetensors"
     save_file({key: value.astype("float16") for key, value in load_file(weights).items()}, weights, {"format": "pt"})
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.config.build import build_model, build_on_meta, make_optimizer
+from lamina.config.build import build_model, make_optimizer
 from lamina.config.parse import parse_recipe
 from lamina.data.batches import Batch, make_batch
 from lamina.data.labels import Labels
@@ -17,6 +17,7 @@ from lamina.heads import ContextAwareHead, ContextAwareHeadOptions, SpanOutputs
 from lamina.heads.cacnn import ContextFilters, PooledFilters, convolve_each, window_maxima
 from lamina.objectives.span import span_cross_entropy
 from lamina.runs.export import exportable_head
+from lamina.tasks.checks import build_on_meta
 from tests import tiny
 
 DIM = 12

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.config.build import build_model, build_on_meta
+from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.data.batches import make_batch
 from lamina.data.hidden_states import HiddenStack
@@ -26,6 +26,7 @@ from lamina.mixers.attention import (
     fitting_heads,
 )
 from lamina.mixers.pooling import AverageOptions, LearnedOptions
+from lamina.tasks.checks import build_on_meta
 from tests.mixers import count, random_stack
 from tests.tiny import corpus, windows
 

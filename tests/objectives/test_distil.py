@@ -22,7 +22,7 @@ from lamina.objectives import DistilOptions, Remembers, SpanLoss, TermsOptions
 from lamina.objectives.distil import Distil, LastSteps, MeanOfLastSteps, MovingMean, mean_of
 from lamina.objectives.divergence import kl, mean_square
 from lamina.objectives.loss import Loss
-from lamina.state_cache.dataset import Part
+from lamina.state_cache.dataset import Dataset
 from lamina.training import steps as planning
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 from tests import tiny
@@ -497,7 +497,7 @@ def test_a_time_budget_knows_what_the_teacher_costs(options: dict[str, int], mon
 
     monkeypatch.setattr(term, "taught", taught)
     losses = {"main": Loss([SpanLoss(), term])}
-    made, held_out = ({"main": Part(tiny.corpus(size), tiny.windows(tiny.corpus(size)))} for size in (3, 1))
+    made, held_out = ({"main": Dataset(tiny.corpus(size), tiny.windows(tiny.corpus(size)))} for size in (3, 1))
     model = tiny.model(dropout=0.1)
     before = parameters(model)
     assert planning.make_plan(TrainOptions(minutes=0.01, batch_tokens=512), made, model, losses, held_out)

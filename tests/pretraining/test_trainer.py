@@ -259,7 +259,7 @@ def test_a_bundled_recipe_trains(name: str, tmp_path: Path) -> None:
 
 def test_the_recipes_of_paper_002_leave_out_the_dev_sets(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_DATA", str(shared / "data"))
-    made = read_pretrain_recipe(recipe_path("002", pretraining_folder()))
+    made = read_pretrain_recipe(recipe_path("minbert", pretraining_folder()))
     (quora,) = (source for source in made.texts if "quora" in source.source)
     with pytest.warns(LaminaWarning, match="2 broken rows left out"):
         texts = set(exclude_texts(read_texts(made.texts), made.exclude))

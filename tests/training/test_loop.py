@@ -19,8 +19,9 @@ from lamina.model import Model
 from lamina.model.weights import Weights, copy_weights
 from lamina.objectives import SpanLoss
 from lamina.objectives.loss import Loss
+from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
-from lamina.training.loop import Evaluation, Evaluations, Optimisation, Step, fit
+from lamina.training.loop import Evaluations, Optimisation, Step, fit
 from lamina.utils.progress import Silent
 from tests.tiny import corpus, model, windows
 

@@ -25,7 +25,7 @@ from lamina.errors import LaminaError
 from lamina.model.weights import copy_weights
 from lamina.objectives import SpanLoss
 from lamina.objectives.loss import Loss
-from lamina.state_cache.dataset import Part
+from lamina.state_cache.dataset import Dataset
 from lamina.training import steps as planning
 from lamina.training import trainer
 from lamina.training.plan import plan_steps
@@ -233,7 +233,7 @@ def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_measuring_leaves_no_trace() -> None:
     losses = {"main": Loss([SpanLoss()])}
-    made, held_out = ({"main": Part(corpus(size), windows(corpus(size)))} for size in (3, 1))
+    made, held_out = ({"main": Dataset(corpus(size), windows(corpus(size)))} for size in (3, 1))
     tiny = model(dropout=0.1)
     before = copy_weights(tiny)
     options = TrainOptions(minutes=0.01, batch_tokens=512)

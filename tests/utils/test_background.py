@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lamina.utils.background import Ahead
+from lamina.utils.background import BackgroundCall
 
 SCRIPT = """
 import sys
 from functools import partial
 from pathlib import Path
-from lamina.utils.background import Ahead
+from lamina.utils.background import BackgroundCall
 
 with Path(sys.argv[1]).open("a") as log:
     log.write("begun\\n")
-print(Ahead(partial(max, range(10**6))).result())
+print(BackgroundCall(partial(max, range(10**6))).result())
 """
 
 
@@ -42,23 +42,23 @@ def refused() -> None:
 
 
 def test_it_is_made_in_a_process_of_its_own() -> None:
-    child, parent = Ahead(where).result()
+    child, parent = BackgroundCall(where).result()
     assert child != parent == os.getpid()
-    zeros = Ahead(partial(np.zeros, 10**6)).result()  # more than a pipe holds
+    zeros = BackgroundCall(partial(np.zeros, 10**6)).result()  # more than a pipe holds
     assert zeros.shape == (10**6,)
 
 
 def test_where_the_process_dies_it_is_made_here() -> None:
-    assert Ahead(partial(only_here, os.getpid())).result() == "made here"
+    assert BackgroundCall(partial(only_here, os.getpid())).result() == "made here"
 
 
 def test_an_error_is_told_here() -> None:
     with pytest.raises(ValueError, match="not like this"):
-        Ahead(refused).result()
+        BackgroundCall(refused).result()
 
 
 def test_the_process_ends_with_what_waits_for_it() -> None:
-    ahead = Ahead(partial(time.sleep, 1000))
+    ahead = BackgroundCall(partial(time.sleep, 1000))
     process = ahead._process
     del ahead
     gc.collect()

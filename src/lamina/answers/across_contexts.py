@@ -12,18 +12,19 @@ are the logarithms of these probabilities; the paper's rule is the threshold 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 
 from lamina.answers.calibration import Calibration
-from lamina.answers.decode import Across, Candidate, Prediction
+from lamina.answers.decode import Across, Prediction
 
 
 def comparable(prediction: Prediction, across: Across) -> Prediction:
     """The prediction with scores that can be compared between contexts; their differences stay as they are.
 
+    >>> from lamina.answers.decode import Candidate
     >>> one = Prediction("q", null=1.0, candidates=(Candidate("Paris", 0, 5, 3.0),))
     >>> comparable(one, "margin").null, comparable(one, "margin").candidates[0].score
     (0.0, 2.0)
@@ -46,47 +47,49 @@ def together(name: str, predictions: Iterable[Prediction], across: Across = "mar
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A candidate, the number of its context, and what that context alone gives for it and for "no answer"."""
+class Quote:
+    """A possible answer: ``contexts[context][start:end] == text`` for the contexts that were given."""
 
+    text: str
+    confidence: float  # the probability that this is the answer, by its own context alone
     context: int
-    candidate: Candidate
-    probability: float
-    no_answer: float
+    start: int
+    end: int
+    no_answer: float = 0.0  # the probability that its context holds no answer
 
 
-class Gathering:
-    """What the contexts of one question say together, context by context, in constant memory. It is what `together` would
-    say of all of them."""
+class BestQuotes:
+    """The best quotes for one question, context by context, in constant memory: those that `together` would give."""
 
     def __init__(self, keep: int, calibration: Calibration, across: Across = "margin") -> None:
         self._keep, self._calibration, self._across = keep, calibration, across
-        self._best: list[Placed] = []
-        self._null, self._no_answer = -math.inf, 1.0  # of the context that is surest to hold none
+        self._best: list[tuple[float, Quote]] = []  # with their scores, best first
+        self._null, self._no_answer = -math.inf, 1.0  # of the context that most probably holds no answer
 
     def add(self, context: int, prediction: Prediction) -> None:
-        """Contexts are added in the order of their numbers."""
+        """Adds the prediction for a context. Contexts come in the order of their numbers."""
         found = comparable(prediction, self._across)
         null, *chances = self._calibration.probabilities(found)
         if found.null > self._null:
             self._null, self._no_answer = found.null, null
-        placed = (Placed(context, *of, null) for of in islice(zip(found.candidates, chances, strict=True), self._keep))
-        self._best = list(islice(merge(self._best, placed, key=lambda one: -one.candidate.score), self._keep))
+        pairs = islice(zip(found.candidates, chances, strict=True), self._keep)
+        quotes = ((c.score, Quote(c.text, chance, context, c.start, c.end, null)) for c, chance in pairs)
+        self._best = list(islice(merge(self._best, quotes, key=lambda one: -one[0]), self._keep))
 
     @property
-    def best(self) -> Sequence[Placed]:
-        """The best candidates, best first."""
-        return self._best
+    def best(self) -> list[Quote]:
+        """The best quotes, best first."""
+        return [quote for _, quote in self._best]
 
-    def answer(self, threshold: float) -> Placed | None:
-        """The best candidate, or None where "no answer" is better by more than the threshold."""
-        return self._best[0] if self._best and self._null - self._best[0].candidate.score <= threshold else None
+    def answer(self, threshold: float) -> Quote | None:
+        """The best quote, or None where "no answer" is better by more than the threshold."""
+        return self._best[0][1] if self._best and self._null - self._best[0][0] <= threshold else None
 
     @property
     def no_answer(self) -> float:
-        """The probability of "no answer" in the context that decides: that of the best candidate, or by the paper's rule the
-        one that is surest to hold none. As that of a candidate, it is of one context: that is what the calibration was fitted
-        on, and it does not shrink with the number of contexts."""
+        """The probability of "no answer" in the context that decides: the best quote's, or by the paper's rule the one that
+        most probably holds none. It is of one context, as a quote's confidence is: the calibration was fitted on single
+        contexts, and it must not shrink with their number."""
         if self._across == "paper_probability":
             return self._no_answer
-        return self._best[0].no_answer if self._best else 1.0
+        return self._best[0][1].no_answer if self._best else 1.0

@@ -41,9 +41,9 @@ def save_outputs(run: Run, windows: Windows, logits: SpanLogits) -> None:
         "first": _smallest(begin),
         "width": _smallest(stop - begin),
     }
-    _write(run.windows, stored, windows.fingerprint)
+    save_arrays(run.windows, stored, windows.fingerprint)
     start, end = np.asarray(logits.start, np.float32), np.asarray(logits.end, np.float32)
-    _write(run.outputs, {"start": start, "end": end, "row_starts": windows.starts}, windows.fingerprint)
+    save_arrays(run.outputs, {"start": start, "end": end, "row_starts": windows.starts}, windows.fingerprint)
 
 
 def saved_fingerprint(run: Run) -> str:
@@ -101,7 +101,8 @@ def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
-def _write(path: Path, arrays: Arrays, fingerprint: str) -> None:
+def save_arrays(path: Path, arrays: Arrays, fingerprint: str) -> None:
+    """Writes arrays with the fingerprint of the windows that they are of."""
     with replacing(path) as draft:
         save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, draft, {"windows": fingerprint})
 

@@ -1,4 +1,4 @@
-"""What a head of sentences said -> classes and scores. Needs no model: `outputs` are the arrays of `item_outputs`."""
+"""The outputs of a head of sentences -> classes, scores and probabilities. Needs no model."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
-Scored = Literal["none", "bins", "cut", "sigmoid"]
-Said = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item
+ScoreMap = Literal["none", "bins", "cut", "sigmoid"]
+ItemOutputs = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item
 MAPPED_CLASSES = 6  # 0 to 5, as similarity is labelled
 CUT = 0.5
 
 
-def class_chances(said: Said, threshold: float = 0.0) -> Doubles:
+def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0) -> Doubles:
     """[I, C] the probability of every class. Of a pair, that it is alike (class 1) from the logit `threshold` on."""
-    if "cosine" in said:
-        alike = 1 / (1 + np.exp(-(said["logits"].astype(np.float64) - threshold)))
+    if "cosine" in outputs:
+        alike = 1 / (1 + np.exp(-(outputs["logits"].astype(np.float64) - threshold)))
         return np.stack([1 - alike, alike], 1)
-    logits = said["logits"].astype(np.float64)
+    logits = outputs["logits"].astype(np.float64)
     powers = np.exp(logits - logits.max(1, keepdims=True))
     return cast(Doubles, powers / powers.sum(1, keepdims=True))
 
 
-def said_classes(said: Said, threshold: float = 0.0) -> Longs:
+def predicted_classes(outputs: ItemOutputs, threshold: float = 0.0) -> Longs:
     """[I] the most probable class."""
-    if "cosine" in said:
-        return np.asarray(said["logits"] > threshold, np.int64)
-    return np.asarray(said["logits"].argmax(1), np.int64)
+    if "cosine" in outputs:
+        return np.asarray(outputs["logits"] > threshold, np.int64)
+    return np.asarray(outputs["logits"].argmax(1), np.int64)
 
 
-def said_scores(said: Said, how: Scored = "none") -> Doubles:
+def predicted_scores(outputs: ItemOutputs, how: ScoreMap = "none") -> Doubles:
     """[I] scores as shares of the way from the lowest to the highest, never outside; of a pair, its cosine, mapped as `how`
     says, or the probability that its logit stands for.
 
-    >>> said_scores({"cosine": np.array([-0.25, 0.5], np.float32)}).tolist()
+    >>> predicted_scores({"cosine": np.array([-0.25, 0.5], np.float32)}).tolist()
     [0.0, 0.5]
     """
-    if "cosine" not in said:
-        shares = said["scores"].astype(np.float64)
+    if "cosine" not in outputs:
+        shares = outputs["scores"].astype(np.float64)
     else:
-        shares = class_chances(said)[:, 1] if how == "sigmoid" else mapped(said["cosine"], how)
+        shares = class_probabilities(outputs)[:, 1] if how == "sigmoid" else mapped(outputs["cosine"], how)
     return np.clip(shares, 0.0, 1.0)
 
 

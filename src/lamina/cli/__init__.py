@@ -4,12 +4,12 @@ anything else."""
 
 from __future__ import annotations
 
-from lamina.cli import cache, data, pretraining, questions, recipes, runs, sentences, training, tuning
+from lamina.cli import ask, cache, data, evaluate, layers, pretraining, recipes, runs, sentences, training, tuning
 from lamina.cli.app import DEFAULT_MODEL, app, main
 
 __all__ = ["DEFAULT_MODEL", "app", "main"]
 
-for subject in (training, pretraining, tuning, questions, sentences, runs):  # in the order of `lamina --help`
+for subject in (training, pretraining, tuning, ask, evaluate, layers, sentences, runs):  # in the order of `lamina --help`
     app.add_typer(subject.commands)
 app.add_typer(data.commands, name="data")
 app.add_typer(recipes.commands, name="recipes")

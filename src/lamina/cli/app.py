@@ -120,3 +120,9 @@ def print_scores(scores: Mapping[str, Any]) -> None:
         values = {"exact": values["exact_match"], **values} if "exact_match" in values else values  # as KorQuAD names it
         cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
         print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))
+
+
+def memory_text(costs: Mapping[str, Any]) -> str:
+    """The peak of memory, where the system tells it."""
+    peak = costs["peak_memory_mb"]
+    return "" if peak is None else f", {peak / 1000:.1f} GB of memory at most"

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from lamina.answers.across_contexts import Quote
 from lamina.errors import LaminaError
 from lamina.reader.documents import Document, read_document
 from lamina.reader.load import Reader
-from lamina.reader.replies import Quote, Reply
+from lamina.reader.replies import Reply
 from lamina.utils.files import expanded
 
 WHY = 5  # runners-up that :why shows
@@ -24,14 +25,12 @@ Type a question, or
 def reply_text(reply: Reply, documents: Sequence[Document]) -> str:
     """The question, the answer with its place, and the sentence that it stands in."""
     lines = [f"Q: {reply.question}"]
-    if reply.text is None:
+    if reply.answer is None:
         lines.append(f"A: no answer in the text (confidence {reply.confidence:.2f})")
     else:
-        assert reply.start is not None and reply.end is not None
-        best = Quote(reply.text, reply.confidence, reply.context, reply.start, reply.end)
-        lines.append(f"A: {_quote_text(best, documents)}")
-        lines.append(f"   {_marked(best, documents[best.context])}")
-    also = "or" if reply.text is not None else "perhaps"
+        lines.append(f"A: {_quote_text(reply.answer, documents)}")
+        lines.append(f"   {_marked(reply.answer, documents[reply.answer.context])}")
+    also = "or" if reply.answer is not None else "perhaps"
     lines += [f"   {also} {_quote_text(quote, documents)}" for quote in reply.others]
     return "\n".join(lines)
 

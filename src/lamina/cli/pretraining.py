@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import Json, Setting, fail, print_json
+from lamina.cli.app import Json, Setting, fail, memory_text, print_json
 
 commands = typer.Typer()
 
 
 @commands.command()
 def pretrain(
-    recipe: Annotated[str, typer.Argument(help="A pretraining recipe: a TOML file, or sentences, 002, 002-paper or korean.")],
+    recipe: Annotated[str, typer.Argument(help="A TOML file, or a name: sentences, minbert, minbert-paper or korean.")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write; a recipe starts from it with encoder.model.")],
     settings: Setting = [],  # noqa: B006 - typer reads the default
     vocab_size: Annotated[
@@ -46,6 +46,6 @@ def pretrain(
         print(f"held out {when}: " + ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in values.items()))
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
-        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second), {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
+        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second){memory_text(costs)}"
     )
     print(f"folder: {out} (start a recipe from it with --set encoder.model={out})")

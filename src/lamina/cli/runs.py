@@ -54,9 +54,9 @@ def average(
 
     with shown() as progress:
         run = average(runs, out, data=data, progress=progress)
-    info, scores = read_json(run.info), read_json(run.scores) if run.scores.is_file() else {}
+    info, scores = run.read_info(), read_json(run.scores) if run.scores.is_file() else {}
     if as_json:
-        print_json({"run": str(out), "scores": scores, **{key: info[key] for key in ("threshold", "average")}})
+        print_json({"run": str(out), "scores": scores, **{key: info[key] for key in ("tasks", "average")}})
         return
     if scores:
         print_scores(scores)
@@ -103,7 +103,7 @@ def export(
     """Write a model as a folder that other libraries load."""
     from lamina.runs.export import export
 
-    export(load_model(model, "cpu", None, allow_pickle=allow_pickle), out)
+    export(load_model(model, "cpu", None, allow_pickle=allow_pickle).trained, out)
     if as_json:
         print_json({"out": str(out), "format": to})
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import Json, RecipeArgument, Setting, Threads, fail, open_recipe, print_json, print_scores
+from lamina.cli.app import Json, RecipeArgument, Setting, Threads, fail, memory_text, open_recipe, print_json, print_scores
 
 commands = typer.Typer()
 
@@ -33,9 +33,9 @@ def train(
             run = trainer.train(read, out or Path("runs") / Path(recipe).stem, resume=resume, progress=progress)
     except KeyboardInterrupt:  # the loop has saved its state
         fail("lamina: interrupted: the same command with --resume goes on from here", 130)
-    info = read_json(run.info)
+    info = run.read_info()
     scores = read_json(run.scores) if run.scores.exists() else {}
-    result = {"run": str(run.path), "scores": scores, "threshold": info["threshold"], "costs": info["costs"]}
+    result = {"run": str(run.path), "scores": scores, "tasks": info["tasks"], "costs": info["costs"]}
     if as_json:
         print_json(result)
         return
@@ -47,7 +47,7 @@ def train(
         f"({costs['tokens'] / costs['train_seconds']:,.0f} a second, "
         f"{100 * (1 - costs['read_seconds'] / costs['train_seconds']):.0f}% of the time computing), "
         f"{costs['store_seconds'] / 60:.1f} min of storing frozen layers, {costs['evaluate_seconds'] / 60:.1f} min of "
-        f"evaluation, {costs['peak_memory_mb'] / 1000:.1f} GB of memory at most"
+        f"evaluation{memory_text(costs)}"
     )
     print(f"run: {run.path}")
 

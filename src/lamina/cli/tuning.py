@@ -17,7 +17,9 @@ commands = typer.Typer()
 @commands.command()
 def tune(
     recipe: RecipeArgument,
-    space: Annotated[str, typer.Option("--space", help="What to try: a TOML file, or a name in spaces/.")],
+    space: Annotated[
+        str, typer.Option("--space", help="What to try: a TOML file, or a name: rates, minbert, minbert-tasks or korean-qa.")
+    ],
     settings: Setting = [],  # noqa: B006 - typer reads the default
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder; runs/, the recipe's last name and -tune if not given.")

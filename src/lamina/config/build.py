@@ -6,8 +6,7 @@ import torch
 
 from lamina.config.recipe import Recipe, TaskOptions
 from lamina.config.train_options import TrainOptions
-from lamina.encoder import load as encoders
-from lamina.encoder.blocks import Encoder, EncoderConfig, drops
+from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
 from lamina.heads import LearnsQueries
@@ -48,38 +47,6 @@ def build_losses(recipe: Recipe) -> dict[str, Loss]:
         objective = task.objective.build(task.data.labels)
         losses[name] = Loss([objective, *task.terms.build(name, task.data.labels, objective)], task.weight)
     return losses
-
-
-def build_on_meta(recipe: Recipe) -> Model:
-    """The model without memory or weights: checks a recipe and gives `inspect` its counts."""
-    source = encoders.find(recipe.encoder, counting=True)
-    if recipe.window.length > source.config.max_length:
-        raise LaminaError(
-            f"window.length = {recipe.window.length}, but the positions of {source.name} end at "
-            f"{source.config.max_length}: lower window.length"
-        )
-    build_losses(recipe)
-    with torch.device("meta"):
-        model = build_model(recipe, encoders.build(source)).train()
-    for name, task in recipe.tasks.items():
-        if idle := _idle(task, dropping=drops(model.encoder) or drops(model.tasks[name])):
-            raise LaminaError(idle if name == "main" else f"tasks.{name}.{idle}")
-    return model
-
-
-def _idle(task: TaskOptions, *, dropping: bool) -> str | None:
-    """What a recipe asks for in vain. A finished run may have it: only a new training is refused."""
-    data, eda, rdrop = task.data, task.augment.eda, task.terms.rdrop
-    if rdrop is not None and rdrop.weight and not dropping:
-        return (
-            "terms.rdrop compares two passes with different dropout, but nothing drops out: set encoder.dropout = 0.1 "
-            "(of layers that do not train, tune.dropout = true), or leave it out"
-        )
-    if data.choose != "answerable_first" and data.contexts is None:
-        return f'data.choose = "{data.choose}" chooses nothing: say how many with data.contexts'
-    if eda is not None and eda.synonyms is not None and not {"synonyms", "insert"} & set(eda.operations):
-        return 'augment.eda.synonyms are for the operations "synonyms" and "insert": add one of them to operations'
-    return None
 
 
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:

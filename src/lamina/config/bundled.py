@@ -1,4 +1,8 @@
-"""The recipes that come with Lamina: beside the package when installed, at the top of a checkout otherwise."""
+"""Find the recipes that come with Lamina.
+
+They stand in the package when installed, at the top of a checkout otherwise. The folder holds the recipes of `lamina train`;
+two folders in it hold other files: `pretraining/` the recipes of `lamina pretrain`, `spaces/` the spaces of `lamina tune`.
+"""
 
 from __future__ import annotations
 
@@ -11,47 +15,42 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def recipes_folder() -> Path:
-    """The recipes of `lamina train`."""
-    return _folder(_PACKAGE / "recipes", "recipes")
+    """Return the folder of the recipes of `lamina train`."""
+    installed = _PACKAGE / "recipes"
+    return installed if installed.is_dir() else _PACKAGE.parents[1] / "recipes"
 
 
 def pretraining_folder() -> Path:
-    """The recipes of `lamina pretrain`."""
-    return _folder(_PACKAGE / "pretraining" / "recipes", "pretraining")
+    """Return the folder of the recipes of `lamina pretrain`."""
+    return recipes_folder() / "pretraining"
 
 
 def spaces_folder() -> Path:
-    """The spaces of `lamina tune`."""
-    return _folder(_PACKAGE / "spaces", "spaces")
+    """Return the folder of the spaces of `lamina tune`."""
+    return recipes_folder() / "spaces"
 
 
 def recipe_names(folder: Path | None = None) -> list[str]:
+    """Return the names in a folder, sorted; without a folder, those of `lamina train`."""
+    others = [pretraining_folder(), spaces_folder()] if folder is None else []
     folder = folder or recipes_folder()
-    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml"))
+    paths = [path for path in folder.rglob("*.toml") if not any(path.is_relative_to(other) for other in others)]
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in paths)
 
 
 def recipe_path(name: str, folder: Path | None = None, *, kind: str = "recipe") -> Path:
-    """The file of a recipe that was named by its path or by its name here."""
+    """Return the file of a recipe, given its path or its name in the folder."""
     path = Path(name)
     if path.is_file():
         return path
-    folder = folder or recipes_folder()
     names = recipe_names(folder)
     if name in names:
-        return folder / f"{name}.toml"
+        return (folder or recipes_folder()) / f"{name}.toml"
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     raise LaminaError(f"{name}: no such {kind} file or name; {hint}")
 
 
-def space_names() -> list[str]:
-    return recipe_names(spaces_folder())
-
-
 def space_path(name: str) -> Path:
-    """The file of a space of `lamina tune` that was named by its path or by its name here."""
+    """Return the file of a space of `lamina tune`, given its path or its name."""
     return recipe_path(name, spaces_folder(), kind="space")
-
-
-def _folder(installed: Path, name: str) -> Path:
-    return installed if installed.is_dir() else _PACKAGE.parents[1] / name

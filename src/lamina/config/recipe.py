@@ -76,6 +76,14 @@ class DataOptions(BaseModel):
         low, high = self.scores or (0.0, 1.0)
         return Labels(self.classes or (), low, high)
 
+    def differs(self, name: str) -> bool:
+        """Whether a field is not at its default: the recipe of a run names all fields."""
+        return bool(getattr(self, name) != DataOptions.model_fields[name].default)
+
+    def share(self, count: int) -> int:
+        """How many of `count` examples to train on."""
+        return max(1, round(self.fraction * count))
+
 
 class TaskOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -99,27 +107,6 @@ class TaskOptions(BaseModel):
             if usual and isinstance(objective, dict):
                 return values | {"objective": {"type": usual} | objective}
         return values
-
-    @property
-    def of_sentences(self) -> bool:
-        return self.head.reads == "sentences"
-
-    @model_validator(mode="after")
-    def _data_fits(self) -> TaskOptions:
-        fields = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class")
-        if not self.of_sentences and (
-            odd := [name for name in fields if name in self.data.model_fields_set and self._set(name)]
-        ):
-            raise ValueError(f"data.{odd[0]} is for sentences, but head.type {self.head.type!r} answers questions")
-        if self.of_sentences and self.augment != AugmentOptions():
-            raise ValueError(f"augment is for questions, but head.type {self.head.type!r} judges sentences")
-        if self.of_sentences and (odd := [name for name in ("contexts", "choose") if self._set(name)]):
-            raise ValueError(f"data.{odd[0]} is for questions, but head.type {self.head.type!r} judges sentences")
-        return self
-
-    def _set(self, name: str) -> bool:
-        """A field of `data` that is not as it would be anyway: a run's recipe names all."""
-        return bool(getattr(self.data, name) != DataOptions.model_fields[name].default)
 
     @model_validator(mode="after")
     def _terms_fit(self) -> TaskOptions:
@@ -169,8 +156,6 @@ class Recipe(BaseModel):
             raise ValueError(f"train.choose = {self.train.choose!r} is no task: choose mean or {', '.join(self.tasks)}")
         if self.train.choose in self.tasks and self.tasks[self.train.choose].data.holdout == 0:
             raise ValueError(f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0")
-        if any(not task.of_sentences for task in self.tasks.values()):
-            self.window.check()
         if self.train.minutes is not None and any(task.augment.ramps for task in self.tasks.values()):
             raise ValueError("augment.eda.ramp must know how many epochs there are: set train.epochs instead of train.minutes")
         if self.train.epochs <= 1 and any(task.augment.ramps_by_epoch for task in self.tasks.values()):

@@ -53,7 +53,7 @@ class WindowOptions(BaseModel):
         """There must be room for a text beside a question."""
         room = self.length - (self.query or 0) - MAX_SPECIALS
         if self.query is not None and (room < 1 or (self.step or 1) > room or (self.overlap or 0) >= room):
-            raise ValueError(
+            raise LaminaError(
                 f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query}, too few "
                 f"for step = {self.step}, overlap = {self.overlap}: raise window.length or lower the others"
             )

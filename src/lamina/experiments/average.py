@@ -29,13 +29,14 @@ from lamina.config.differences import first_difference
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe, TaskOptions
 from lamina.config.train_options import choose_device
-from lamina.data.examples import Example, Sentence
+from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.weights import load_weights, trained_weights
 from lamina.runs.load import load_trained
-from lamina.state_cache.dataset import Part
-from lamina.training.judging import Judges
-from lamina.training.material import AnyPart, cut, dev_of, split
+from lamina.tasks.kind import AnyKind, FileCache
+from lamina.tasks.registry import kind_of
+from lamina.training.datasets import AnyDataset, dataset_of
+from lamina.training.task_group import Decisions, TaskGroup, decisions_json
 from lamina.utils.files import make_folder, read_bytes, read_json, replacing, write_json
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, Run, versions
@@ -64,33 +65,47 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
         load_weights(trained.model, weights)
     else:
         trained.model.load_state_dict(weights)
-    infos = [read_json(member.info) for member in members]
+    infos = [member.read_info() for member in members]
     seeds = sorted({seed for info in infos for seed in _seeds(info)})
-    fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # behind those of what was trained on
-    alike = all(found == fingerprints[0] for found in fingerprints)
-    held_out = dict(zip(recipe.tasks, fingerprints[0], strict=False)) if alike else {}
-    unseen, dev = dict[str, AnyPart](), dict[str, AnyPart]()
-    for name, task in recipe.tasks.items():
-        unseen[name], dev[name] = (
-            Part(examples, cut(recipe, task, examples, trained.tokenizer))
-            for examples in (_to_settle_on(recipe, task, data, seeds), dev_of(task))
-        )
-        if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
-            changed = f"{task.data.train} changed since some of these runs were trained"
-            warnings.warn(f"{changed}, so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=2)
-            unseen[name] = Part([], cut(recipe, task, [], trained.tokenizer))
+    unseen, dev = _datasets(recipe, trained.tokenizer, infos, data, seeds)
     run = Run(out)
     make_folder(out)
-    judges = Judges(recipe, trained.tokenizer)
-    settled = judges.settle(trained.model, unseen)
-    judges.score(run, trained.model, dev, settled, progress)
-    settled_on = data or ("the held-out part" if any(part.examples for part in unseen.values()) else None)
-    _write(run, members, weights, settled, {"seeds": seeds, "settled_on": settled_on})
+    group = TaskGroup(recipe, trained.tokenizer)
+    decisions = group.fit(trained.model, unseen)
+    group.score(run, trained.model, dev, decisions, progress)
+    fitted_on = data or ("the held-out split" if any(dataset.examples for dataset in unseen.values()) else None)
+    _write(run, members, weights, decisions, {"seeds": seeds, "fitted_on": fitted_on})
     return run
 
 
+def _datasets(
+    recipe: Recipe, tokenizer: Tokenizer, infos: Sequence[Mapping[str, Any]], data: str | None, seeds: Collection[int]
+) -> tuple[dict[str, AnyDataset], dict[str, AnyDataset]]:
+    """Of each task, what to fit the decision on and what to score."""
+    fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # behind those of the training splits
+    same = all(found == fingerprints[0] for found in fingerprints)
+    held_out = dict(zip(recipe.tasks, fingerprints[0], strict=False)) if same else {}
+    unseen, dev = dict[str, AnyDataset](), dict[str, AnyDataset]()
+    files = FileCache()
+    for name, task in recipe.tasks.items():
+        unseen[name], dev[name] = (
+            dataset_of(recipe, task, examples, tokenizer)
+            for examples in (_to_fit_on(recipe, task, data, seeds, files), _dev(task, files))
+        )
+        if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
+            changed = f"{task.data.train} changed since some of these runs were trained"
+            warnings.warn(f"{changed}, so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=3)
+            unseen[name] = dataset_of(recipe, task, [], tokenizer)
+    return unseen, dev
+
+
+def _dev(task: TaskOptions, files: FileCache) -> Sequence[Any]:
+    """The dev set alone."""
+    return kind_of(task).dev(task, files)
+
+
 def _seeds(info: Mapping[str, Any]) -> list[int]:
-    """Those of the trainings behind a run: an average has several."""
+    """The seeds of the trainings behind a run: an average has several."""
     average = info.get("average", {})
     return [info["seed"], *average.get("seeds", ()), *(member["seed"] for member in average.get("members", ()))]
 
@@ -168,45 +183,38 @@ def _encoder_of(run: Run) -> Mapping[str, Any]:
     return found
 
 
-def _to_settle_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int]) -> Sequence[Any]:
-    """What no member has seen, to settle thresholds on: `data`, read as the task reads its dev set, or what all held out."""
+def _to_fit_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int], files: FileCache) -> Sequence[Any]:
+    """Examples that no member has seen, to fit the decision on: `data`, read as the dev set, or what all held out."""
+    kind: AnyKind = kind_of(task)
     if data is None and len(seeds) > 1:
         return []
     if data is None:
         try:
-            return split(task, *seeds)[1]
+            return kind.splits(task, next(iter(seeds)), files, dev=False).holdout
         except LaminaError as error:
-            warnings.warn(f"{error}; so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=3)
+            warnings.warn(f"{error}; so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=4)
             return []
     if len(recipe.tasks) > 1:
-        raise LaminaError("--data: these runs have several tasks, of which one file cannot settle all thresholds: leave it out")
-    other: TaskOptions = task.model_copy(
-        update={"data": task.data.model_copy(update={"dev": data, "dev_every": None, "dev_questions": None})}
-    )
-    examples = dev_of(other)
-    learned: list[Any] = []
+        raise LaminaError("--data: these runs have several tasks, and one file cannot fit all thresholds: leave it out")
+    examples = kind.read(task, data)
+    trained_on: list[Any] = []
     try:
-        learned = [example for seed in seeds for example in split(task, seed)[0]]
+        trained_on = [example for seed in seeds for example in kind.splits(task, seed, files, dev=False).train]
     except LaminaError as error:
         message = f"{error}; so nobody can tell whether --data {data} was trained on"
-        warnings.warn(message, LaminaWarning, stacklevel=3)
-    asked = set(map(_said, examples))
-    for known, what in ((dev_of(task), "of the dev set"), (learned, "trained on")):
-        if shared := asked.intersection(map(_said, known)):
+        warnings.warn(message, LaminaWarning, stacklevel=4)
+    asked = set(map(kind.text, examples))
+    for known, what in ((_dev(task, files), "of the dev set"), (trained_on, "trained on")):
+        if shared := asked.intersection(map(kind.text, known)):
             raise LaminaError(
-                f"--data {data}: {len(shared)} of its {len(examples)} are {what}; tuned on them, scores would flatter: "
+                f"--data {data}: {len(shared)} of its {len(examples)} are {what}; fitted on them, scores would be too good: "
                 "name other data"
             )
     return examples
 
 
-def _said(example: Example | Sentence) -> tuple[str, str | None]:
-    """What an example says, whatever its id and its answers or label are."""
-    return (example.question, example.context) if isinstance(example, Example) else (example.first, example.second)
-
-
 def _write(
-    run: Run, members: Sequence[Run], weights: dict[str, Tensor], settled: dict[str, dict[str, Any]], about: dict[str, Any]
+    run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisions: Decisions, about: Mapping[str, object]
 ) -> None:
     """The files of a finished run; run.json, which says so, comes last."""
     first = members[0]
@@ -214,10 +222,10 @@ def _write(
         save_file({name: value.contiguous() for name, value in weights.items()}, draft)
     for source, copy in ((first.recipe, run.recipe), (first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
         shutil.copyfile(source, copy)
-    infos = [read_json(member.info) for member in members]
+    infos = [member.read_info() for member in members]
     costs = [info.get("costs", {}) for info in infos]
     told = [
-        {"path": str(member.path), **{key: info.get(key) for key in ("seed", "threshold", "score")}}
+        {"path": str(member.path), **{key: info.get(key) for key in ("seed", "tasks", "score")}}
         for member, info in zip(members, infos, strict=True)
     ]
     info = {
@@ -228,8 +236,7 @@ def _write(
         "parameters": infos[0].get("parameters"),
         "windows": infos[0].get("windows", []),
         "average": {"members": told, **about},
-        "threshold": 0.0,
-        **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
+        "tasks": decisions_json(decisions),
         "finished": True,
     }
     if all(costs):  # checkpoints do not know theirs

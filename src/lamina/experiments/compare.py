@@ -23,7 +23,7 @@ from lamina.answers.formats import predictions_json
 from lamina.answers.saved_outputs import load_outputs
 from lamina.data.examples import Example
 from lamina.errors import LaminaError
-from lamina.runs.scored_run import Scored, same_questions
+from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.predictions import by_question, references, several_contexts, whole_questions
 from lamina.scoring.significance import Clusters, Floats, tell_apart
@@ -110,21 +110,21 @@ class _Side:
     """One of the two: a run, or an ensemble, whose questions are those of its first run."""
 
     path: Path
-    scored: Scored
+    scored: ScoredRun
     is_ensemble: bool
 
     @classmethod
     def open(cls, path: Path) -> _Side:
         about = path / "ensemble.json"
         if not about.is_file():
-            return cls(path, Scored.open(path), is_ensemble=False)
+            return cls(path, ScoredRun.open(path), is_ensemble=False)
         try:
             first = Path(read_json(about)["runs"][0]["path"])
         except (KeyError, IndexError, TypeError):
             raise LaminaError(f"{about}: names no runs: combine them again with `lamina ensemble`") from None
         if not Run(first).exists:
             raise LaminaError(f"{path}: its run {first} is not there, and only that knows its questions: bring it back")
-        return cls(path, Scored.open(first), is_ensemble=True)
+        return cls(path, ScoredRun.open(first), is_ensemble=True)
 
     def texts(self, at: At) -> Mapping[str, object]:
         """The answer to each question, "" for none."""

@@ -26,7 +26,7 @@ from lamina.data.logits import SpanLogits
 from lamina.data.splits import counted
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
-from lamina.runs.scored_run import Scored, same_questions
+from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import answer_counts, ranked_texts
 from lamina.scoring.predictions import by_question, references, score_all, score_at, several_contexts
 from lamina.utils.files import make_folder, write_json
@@ -59,11 +59,11 @@ def ensemble(
     route: Route = "logits" if len({(one.fingerprint, one.answer) for one in scored}) == 1 else "nbest"
     progress.say(f"combining {len(members)} runs on {counted(examples)} by their {route}")
     combined = partial(_combine, members, examples, how, route)
-    plain, voted = combined([0.0] * len(members)), combined([one.threshold for one in scored])
+    plain, voted = combined([0.0] * len(members)), combined([one.decision.threshold for one in scored])
     scores: dict[str, Any] = _scores(plain, voted, examples)
     by_questions: list[Prediction] = []
     if several_contexts(examples):
-        across, limits = scored[0].answer.across, [one.question_threshold for one in scored]
+        across, limits = scored[0].answer.across, [one.decision.over_contexts for one in scored]
         of_plain, questions = by_question(plain, examples, across)
         if across == "margin":
             by_questions, _ = by_question(combined(limits), examples, across)
@@ -76,7 +76,9 @@ def ensemble(
         "format": FORMAT,
         "how": how,
         "route": route,
-        "runs": [{"path": str(one.run.path), "threshold": one.threshold, "windows": one.fingerprint} for one in scored],
+        "runs": [
+            {"path": str(one.run.path), "threshold": one.decision.threshold, "windows": one.fingerprint} for one in scored
+        ],
     }
     make_folder(out)
     write_json(out / "predictions.json", predictions_json(voted))
@@ -93,13 +95,13 @@ def ensemble(
 class _Member:
     """A run and what it said."""
 
-    scored: Scored
+    scored: ScoredRun
     windows: Windows
     logits: SpanLogits
 
     @classmethod
     def open(cls, path: Path) -> _Member:
-        scored = Scored.open(path)
+        scored = ScoredRun.open(path)
         return cls(scored, *load_outputs(scored.saved))
 
 

@@ -26,9 +26,9 @@ from lamina.data.windows import Longs, Windows, cut_examples, tokens_of
 from lamina.errors import LaminaError
 from lamina.heads import SpanOutputs
 from lamina.mixers import Mixer, Weighing
-from lamina.model import Model, Task
+from lamina.model import Model
 from lamina.model.inference import each_batch, places
-from lamina.reader.load import Reader
+from lamina.runs.load import Trained
 from lamina.utils.drawing import heat, png, shades
 from lamina.utils.files import make_folder, write_atomically
 from lamina.utils.progress import Progress, Silent
@@ -48,7 +48,7 @@ CELL = 8  # pixels of a token and layer in the picture
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayerRow:
     """The mean weights of one type of question, at one of two places, for the start or the end."""
 
     type: str
@@ -84,17 +84,17 @@ class Layers:
 
     mixer: str
     layers: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[LayerRow, ...]
     example: Strip
 
 
-def look(
-    reader: Reader, examples: Sequence[Example], *, example: str | None = None, progress: Progress | None = None
+def look_at_layers(
+    trained: Trained, examples: Sequence[Example], *, example: str | None = None, progress: Progress | None = None
 ) -> Layers:
     """The weights of the layers over some questions, and those of one of them (by its id, else the first) token by token."""
     progress = progress or Silent()
-    task = reader.span_task
-    name, mixer = reader.recipe.tasks[task].mixer.type, cast(Task, reader.model.tasks[task]).mixer
+    task = trained.span_task
+    name, mixer = trained.recipe.tasks[task].mixer.type, trained.model.task(task).mixer
     if not isinstance(mixer, Weighing):
         raise LaminaError(
             f'mixer.type = "{name}" gives layers no weights to look at: those of learned, dot, multiplicative and encoder do'
@@ -109,13 +109,13 @@ def look(
     progress.start("looking", len(examples))
     for begin in range(0, len(examples), AT_ONCE):
         part = examples[begin : begin + AT_ONCE]
-        for item, seen in zip(part, _see(reader, part), strict=True):
+        for item, seen in zip(part, _see(trained, part), strict=True):
             for at, weights in zip(PLACES, (seen.at_answer(), seen.in_context()), strict=True):
                 for end in range(len(ENDS)):
                     for kind in ("all", question_type(item.question)):
                         means.setdefault((kind, at, end), _Mean()).add(weights[:, end])
             if strip is None and item.id == shown:
-                strip = _strip(reader, item, seen)
+                strip = _strip(trained, item, seen)
         progress.advance(len(part))
     assert strip is not None
     return Layers(name, mixer.layers, tuple(_rows(means)), strip)
@@ -157,13 +157,13 @@ class _Mean:
         self.entropy += float(entropy(weights).mean())
 
 
-def _rows(means: dict[tuple[str, At, int], _Mean]) -> Iterable[Row]:
+def _rows(means: dict[tuple[str, At, int], _Mean]) -> Iterable[LayerRow]:
     for kind in TYPES:
         for at in PLACES:
             for number, end in enumerate(ENDS):
                 if mean := means.get((kind, at, number)):
                     weights = tuple((mean.weights / mean.questions).tolist())
-                    yield Row(kind, at, end, mean.questions, mean.entropy / mean.questions, weights)
+                    yield LayerRow(kind, at, end, mean.questions, mean.entropy / mean.questions, weights)
 
 
 # ---- one question
@@ -192,21 +192,21 @@ class _Seen:
         return weights[inside] if inside.any() else weights
 
 
-def _see(reader: Reader, examples: Sequence[Example]) -> Iterable[_Seen]:
-    windows = cut_examples(examples, reader.tokenizer, reader.recipe.window).windows()
-    logits, weights = weigh(reader.model, windows, reader.span_task)
-    predictions = decode(windows, logits.start, logits.end, examples, reader.recipe.answer)
+def _see(trained: Trained, examples: Sequence[Example]) -> Iterable[_Seen]:
+    windows = cut_examples(examples, trained.tokenizer, trained.recipe.window).windows()
+    logits, weights = weigh(trained.model, windows, trained.span_task)
+    predictions = decode(windows, logits.start, logits.end, examples, trained.recipe.answer)
     for number, prediction in enumerate(predictions):
         rows = np.flatnonzero(windows.example == number)
         own = slice(int(windows.starts[rows[0]]), int(windows.starts[rows[-1] + 1]))
-        answer = prediction.answer(reader.threshold)
+        answer = prediction.answer(trained.span_decision.threshold)
         window, first, last = _place(windows, rows, logits, prediction, answer)
         yield _Seen(windows, weights, own, window, first, last, answer)
 
 
 def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogits, Floats]:
     """The logits of every token, and the weights of its layers for start and end: [tokens, 2, n]."""
-    task = cast(Task, model.tasks[name])
+    task = model.task(name)
     mixer: Mixer = task.mixer
     weighing = cast(Weighing, mixer)
     count = len(windows.ids)
@@ -250,11 +250,11 @@ def _place(
     return window, first, last
 
 
-def _strip(reader: Reader, example: Example, seen: _Seen) -> Strip:
+def _strip(trained: Trained, example: Example, seen: _Seen) -> Strip:
     windows = seen.windows
     begin, stop = (int(edge) for edge in windows.starts[seen.window : seen.window + 2])
     texts = [
-        example.context[slice(*windows.offsets[token])] if windows.context[token] else reader.tokenizer.token_of(int(number))
+        example.context[slice(*windows.offsets[token])] if windows.context[token] else trained.tokenizer.token_of(int(number))
         for token, number in enumerate(windows.ids[begin:stop].tolist(), begin)
     ]
     return Strip(
@@ -314,7 +314,7 @@ def picture(strip: Strip) -> bytes:
     return png(cells.repeat(CELL, 0).repeat(CELL, 1))
 
 
-def write(layers: Layers, folder: Path) -> list[Path]:
+def write_layers(layers: Layers, folder: Path) -> list[Path]:
     """layers.csv, example.csv and example.png."""
     make_folder(folder)
     names = [str(layer) for layer in layers.layers]

@@ -12,8 +12,6 @@ from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.heads.outputs import ClassOutputs
 
-IMPOSSIBLE = 1  # the class of windows without an answer
-
 
 class AnswerabilityHead(nn.Module):
     slots = 2
@@ -41,7 +39,7 @@ class AnswerabilityHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = AnswerabilityHead.slots
-    reads: ClassVar[Literal["questions"]] = "questions"
+    kind: ClassVar[str] = "answerability"  # of task
     objective: ClassVar[str] = "answerability"
     type: Literal["answerability"] = "answerability"
     pooled: bool = True  # the pooled state is one of the states that the mixer gets (the plain model reads it alone)

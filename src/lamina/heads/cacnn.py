@@ -227,7 +227,7 @@ class ContextAwareHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = ContextAwareHead.slots
-    reads: ClassVar[Literal["questions"]] = "questions"
+    kind: ClassVar[str] = "spans"  # of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["cacnn"] = "cacnn"

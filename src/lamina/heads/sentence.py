@@ -164,7 +164,7 @@ class SentenceHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = SentenceHead.slots
-    reads: ClassVar[Literal["sentences"]] = "sentences"
+    kind: ClassVar[str] = "sentences"  # of task
     sides: ClassVar[int] = 1  # windows of an item
     pooling: Pooling = "mean"
 

@@ -60,7 +60,7 @@ class SpanHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = SpanHead.slots
-    reads: ClassVar[Literal["questions"]] = "questions"
+    kind: ClassVar[str] = "spans"  # of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["span"] = "span"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import cast
 
 import numpy as np
@@ -15,13 +15,11 @@ from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
 from lamina.heads import SpanOutputs
 from lamina.heads.sentence import SentenceHead
-from lamina.model import Model, Task
+from lamina.model import Model
 from lamina.state_cache.dataset import stored_batch
 from lamina.state_cache.store import Store
 from lamina.utils.parallel import side_by_side
 from lamina.utils.progress import Progress, Silent
-
-__all__ = ["SpanLogits", "class_logits", "each_batch", "item_outputs", "places", "span_logits", "text_vectors"]
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
@@ -67,7 +65,7 @@ def item_outputs(
 
     def work(rows: Longs, batch: Batch) -> None:
         outputs = model(batch, task)
-        values = {field.name: getattr(outputs, field.name).cpu().numpy() for field in fields(outputs)}
+        values = {one.name: getattr(outputs, one.name).cpu().numpy() for one in fields(outputs)}
         found.append((rows[:: windows.sides] // windows.sides, values))
 
     each_batch(model, windows, work, store=store, progress=progress)
@@ -79,7 +77,7 @@ def item_outputs(
 
 def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress: Progress | None = None) -> Floats:
     """[W, D] the vector that a head of sentences reads of every text. The model must be in eval mode."""
-    head = cast(SentenceHead, cast(Task, model.tasks[task]).head)
+    head = cast(SentenceHead, model.task(task).head)
     found: list[tuple[Longs, Floats]] = []
 
     def work(rows: Longs, batch: Batch) -> None:
@@ -89,18 +87,6 @@ def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress
     order = np.argsort(np.concatenate([rows for rows, _ in found]))
     vectors: Floats = np.concatenate([vectors for _, vectors in found])[order]
     return vectors
-
-
-def class_logits(
-    model: Model,
-    windows: Windows,
-    *,
-    task: str = "main",
-    store: Store | None = None,
-    progress: Progress | None = None,
-) -> Floats:
-    """[items, C] the logits of every item's classes. The model must be in eval mode."""
-    return item_outputs(model, windows, task=task, store=store, progress=progress)["logits"]
 
 
 def places(windows: Windows, rows: Longs, mask: npt.NDArray[np.bool_]) -> Longs:
@@ -134,3 +120,21 @@ def each_batch(
     parts = pack(lengths[order], tokens or (TOKENS if device.type == "cpu" else GPU_TOKENS))
     for rows in side_by_side(run, parts) if device.type == "cpu" else map(run, parts):
         progress.advance(rows)
+
+
+@dataclass(frozen=True)
+class TorchInference:
+    """A model as tasks run it (`tasks.kind.Infer`). The model must be in eval mode."""
+
+    model: Model
+    task: str = "main"
+    store: Store | None = None
+    progress: Progress = field(default_factory=Silent)
+
+    def spans(self, windows: Windows) -> SpanLogits:
+        self.progress.start("answering", len(windows))
+        return span_logits(self.model, windows, task=self.task, store=self.store, progress=self.progress)
+
+    def items(self, windows: Windows) -> dict[str, Floats]:
+        self.progress.start("predicting", len(windows))
+        return item_outputs(self.model, windows, task=self.task, store=self.store, progress=self.progress)

@@ -32,13 +32,17 @@ class Model(nn.Module):
         self.encoder = encoder
         self.tasks = nn.ModuleDict(tasks)
 
+    def task(self, name: str = "main") -> Task:
+        """The mixer and the head of a task."""
+        return cast(Task, self.tasks[name])
+
     def forward(self, batch: Batch, task: str = "main", *, x: Tensor | None = None) -> Outputs:
         """`x` replaces the embeddings' output (adversarial terms perturb it)."""
-        return cast(Task, self.tasks[task]).head(self.vectors(batch, task, x=x), batch)
+        return self.task(task).head(self.vectors(batch, task, x=x), batch)
 
     def vectors(self, batch: Batch, task: str = "main", *, x: Tensor | None = None) -> Tensor:
         """[R, Q, T, D] what a task's mixer makes of the layers, for its head."""
-        part = cast(Task, self.tasks[task])
+        part = self.task(task)
         stack = self.hidden(batch, part.mixer.layers, x)
         if part.head.positions == "cls":
             stack = stack.cls()
@@ -64,10 +68,10 @@ class Model(nn.Module):
         return stack
 
     def head_positions(self, task: str = "main") -> Literal["tokens", "cls"]:
-        return cast(Task, self.tasks[task]).head.positions
+        return self.task(task).head.positions
 
     def stored_layers(self, task: str = "main", *, cut: int | None = None) -> tuple[int, ...]:
         """What a store must hold so that nothing frozen is computed: the layers the mixer needs, but none above the cut."""
         cut = self.encoder.cut if cut is None else cut
-        needed = (self.encoder.config.layers if k == POOLED else k for k in cast(Task, self.tasks[task]).mixer.layers)
+        needed = (self.encoder.config.layers if k == POOLED else k for k in self.task(task).mixer.layers)
         return tuple(sorted({min(layer, cut) for layer in needed}))

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 from lamina.data.batches import Batch
 from lamina.data.labels import Labels
-from lamina.heads.answerability import IMPOSSIBLE
 from lamina.heads.outputs import ClassOutputs
 from lamina.model import Model
+from lamina.scoring.answerability import IMPOSSIBLE
 
 
 def answerability_labels(gold: Tensor) -> Tensor:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import torch
 
+from lamina.answers.across_contexts import Quote
 from lamina.config.train_options import choose_device
-from lamina.reader.questions import QuestionReader, ReadingOn
-from lamina.reader.replies import Quote, Reply
+from lamina.reader.questions import QuestionReader, TextByText
+from lamina.reader.replies import Reply
 from lamina.reader.sentences import Label, SentenceReader, Text
 from lamina.runs.load import load_trained
 
-__all__ = ["Label", "Quote", "Reader", "ReadingOn", "Reply", "Text", "load"]
+__all__ = ["Label", "Quote", "Reader", "Reply", "Text", "TextByText", "load"]
 
 
 class Reader(QuestionReader, SentenceReader):

@@ -139,7 +139,7 @@ class QuestionAnsweringPipeline:
         given: dict[str, Any] = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
         options = self.options.updated(**kwargs)
         inputs = _inputs(args, given)
-        if isinstance(inputs, GeneratorType | Rows):
+        if isinstance(inputs, GeneratorType | IndexedInputs):
             return self._stream(iter(inputs), options)
         pairs = [_pair(item) for item in inputs]
         answers = self._answer(pairs, options)
@@ -150,7 +150,7 @@ class QuestionAnsweringPipeline:
             yield from self._answer(some, options)
 
     def _answer(self, pairs: Sequence[tuple[str, str]], options: Options) -> list[Answers]:
-        task = self.reader.span_task
+        task = self.reader.trained.span_task
         found = [SummedAnswers(context) for _, context in pairs]
         for windows in self._cut(pairs, options).pieces():
             logits = span_logits(self.reader.model, windows, task=task)
@@ -204,20 +204,20 @@ def _inputs(args: Sequence[Any], given: Mapping[str, Any]) -> Iterable[Any]:
     if isinstance(inputs, Mapping) or hasattr(inputs, "question_text"):
         return [inputs]
     if hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__") and not isinstance(inputs, Sequence):
-        return Rows(inputs)
+        return IndexedInputs(inputs)
     if isinstance(inputs, str) or not isinstance(inputs, Iterable):
         raise ValueError(f"{inputs!r} argument needs to be a dict of question and context, or several of them")
     return inputs if isinstance(inputs, GeneratorType) else list(inputs)
 
 
-class Rows:
+class IndexedInputs:
     """A data set that is read by number, as torch's are."""
 
-    def __init__(self, rows: Any) -> None:
-        self.rows = rows
+    def __init__(self, inputs: Any) -> None:
+        self.inputs = inputs
 
     def __iter__(self) -> Iterator[Any]:
-        return (self.rows[number] for number in range(len(self.rows)))
+        return (self.inputs[number] for number in range(len(self.inputs)))
 
 
 def _zipped(question: Any, context: Any) -> list[dict[str, Any]]:

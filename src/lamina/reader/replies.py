@@ -1,67 +1,78 @@
-"""Answers as they are returned: quotes with their places, and replies as JSON."""
+"""Replies to questions, as objects and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lamina.answers.across_contexts import BestQuotes, Quote
 from lamina.reader.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
-    """A possible answer: ``contexts[context][start:end] == text`` for the contexts that were given."""
-
-    text: str
-    confidence: float  # the probability that this is the answer
-    context: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to one question: a span of the text, or None when the text does not hold one.
+    """The reply to one question: a quote, or None when the texts do not hold an answer.
 
-    ``contexts[context][start:end] == text`` for the contexts that were given. `confidence` is the probability of what
-    is said here, be it a span or "no answer"; `no_answer` is the probability that the text does not hold the answer.
-    `others` are the runners-up, as many as were asked for (with "no answer", all spans are).
+    `no_answer` is the probability that they do not. `others` are the runners-up, as many as were asked for; without an answer
+    all quotes are runners-up. `text`, `context`, `start` and `end` are those of the answer, None without one.
     """
 
     question: str
-    text: str | None
-    confidence: float
-    context: int = 0
-    start: int | None = None
-    end: int | None = None
-    no_answer: float = 0.0
+    answer: Quote | None
+    no_answer: float
     others: tuple[Quote, ...] = ()
+
+    @property
+    def confidence(self) -> float:
+        """The probability that this reply is right, whether a quote or "no answer"."""
+        return self.no_answer if self.answer is None else self.answer.confidence
+
+    @property
+    def text(self) -> str | None:
+        return None if self.answer is None else self.answer.text
+
+    @property
+    def context(self) -> int | None:
+        return None if self.answer is None else self.answer.context
+
+    @property
+    def start(self) -> int | None:
+        return None if self.answer is None else self.answer.start
+
+    @property
+    def end(self) -> int | None:
+        return None if self.answer is None else self.answer.end
+
+
+def reply_of(question: str, quotes: BestQuotes, threshold: float, top_k: int) -> Reply:
+    """The reply that the best quotes of all texts give."""
+    answer = quotes.answer(threshold)
+    if answer is None:
+        return Reply(question, None, quotes.no_answer, tuple(quotes.best) if top_k > 1 else ())
+    return Reply(question, answer, answer.no_answer, tuple(quotes.best[1:]))
 
 
 def reply_json(reply: Reply, documents: Sequence[Document]) -> dict[str, object]:
-    found = {} if reply.start is None or reply.end is None else _place_json(reply.context, reply.start, reply.end, documents)
     nothing: dict[str, object] = dict.fromkeys(("context", "place", "start", "end", "sentence"))
     return {
         "question": reply.question,
         "answer": reply.text,
         "confidence": reply.confidence,
         "no_answer": reply.no_answer,
-        **(found or nothing),
+        **(nothing if reply.answer is None else _place_json(reply.answer, documents)),
         "others": [
-            {"answer": quote.text, "confidence": quote.confidence}
-            | _place_json(quote.context, quote.start, quote.end, documents)
-            for quote in reply.others
+            {"answer": quote.text, "confidence": quote.confidence} | _place_json(quote, documents) for quote in reply.others
         ],
     }
 
 
-def _place_json(context: int, start: int, end: int, documents: Sequence[Document]) -> dict[str, object]:
-    document = documents[context]
-    first, last = document.sentence(start, end)
+def _place_json(quote: Quote, documents: Sequence[Document]) -> dict[str, object]:
+    document = documents[quote.context]
+    first, last = document.sentence(quote.start, quote.end)
     return {
         "context": document.name,
-        "place": document.place(start),
-        "start": start,
-        "end": end,
+        "place": document.place(quote.start),
+        "start": quote.start,
+        "end": quote.end,
         "sentence": document.text[first:last],
     }

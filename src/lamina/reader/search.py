@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lamina.answers.across_contexts import Quote
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.reader.documents import Document, read_document
 from lamina.reader.load import Reader
-from lamina.reader.replies import Quote, Reply
+from lamina.reader.replies import Reply
 from lamina.utils.files import expanded, holds
 from lamina.utils.progress import Progress, Silent
 
@@ -25,7 +26,7 @@ CHARACTERS = 1 << 20  # questions times characters of a batch, at most; a batch 
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The reply to each question. The contexts of replies are numbers of `documents`, the files that they quote."""
 
     replies: list[Reply]
@@ -63,10 +64,10 @@ def search(
     threshold: float | None = None,
     top_k: int = 1,
     progress: Progress | None = None,
-) -> Found:
+) -> SearchResult:
     """Answers each question from the file that answers it best. Files that cannot be read are skipped with a warning."""
     progress = progress or Silent()
-    reading = reader.read_on(questions, top_k)
+    reading = reader.text_by_text(questions, top_k)
     kept: dict[int, Document] = {}
     began = time.monotonic()
     progress.start("reading", len(files))
@@ -85,7 +86,7 @@ def search(
     seconds = time.monotonic() - began
     numbers = {number: place for place, number in enumerate(sorted(kept))}
     replies = [_renumbered(reply, numbers) for reply in reading.replies(threshold)]
-    return Found(replies, [kept[n] for n in sorted(kept)], reading.texts, seen - reading.texts, reading.windows, seconds)
+    return SearchResult(replies, [kept[n] for n in sorted(kept)], reading.texts, seen - reading.texts, reading.windows, seconds)
 
 
 def _batches(files: Iterable[Path], characters: int) -> Iterator[tuple[list[Document], int]]:
@@ -122,5 +123,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _renumbered(reply: Reply, numbers: dict[int, int]) -> Reply:
-    others: tuple[Quote, ...] = tuple(replace(quote, context=numbers[quote.context]) for quote in reply.others)
-    return replace(reply, context=0 if reply.text is None else numbers[reply.context], others=others)
+    def renumbered(quote: Quote) -> Quote:
+        return replace(quote, context=numbers[quote.context])
+
+    answer = None if reply.answer is None else renumbered(reply.answer)
+    return replace(reply, answer=answer, others=tuple(map(renumbered, reply.others)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast, overload
+from dataclasses import dataclass
+from typing import cast, overload
 
 import numpy as np
 
-from lamina.answers.sentences import class_chances, said_scores
+from lamina.answers.decisions import SentenceDecision
+from lamina.answers.sentences import class_probabilities, predicted_scores
 from lamina.config.recipe import TaskOptions
 from lamina.data.examples import Sentence
 from lamina.data.sentence_windows import make_sentence_windows
@@ -17,9 +18,8 @@ from lamina.errors import LaminaError
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.model.inference import Floats, item_outputs, text_vectors
 from lamina.reader.trained import TrainedReader, check_text
-from lamina.state_cache.dataset import Part
-from lamina.training.judging import SentenceJudge, how_scored
-from lamina.utils.progress import Progress, Silent
+from lamina.tasks.registry import tasks_of
+from lamina.tasks.sentences import SENTENCES, score_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +37,6 @@ Text = str | Pair  # what can be classified
 
 class SentenceReader(TrainedReader):
     """Each method has a `task`, for models that have several which would do."""
-
-    def evaluate_sentences(
-        self, sentences: Sequence[Sentence], *, task: str | None = None, progress: Progress | None = None
-    ) -> dict[str, Any]:
-        """Accuracy and macro-F1 of classes, the correlations of scores."""
-        name, options = self.sentence_task(task)
-        part = Part(sentences, self._cut(sentences, options))
-        return SentenceJudge(name, options).measure(self.model, part, self._settled_of(name), progress or Silent())[0]
-
-    def predict_sentences(
-        self, sentences: Sequence[Sentence], *, task: str | None = None, progress: Progress | None = None
-    ) -> list[str] | list[float]:
-        """The class of each, or its score. Labels are not looked at."""
-        name, options = self.sentence_task(task)
-        unlabelled = [replace(sentence, label=None) for sentence in sentences]
-        part = Part(unlabelled, self._cut(unlabelled, options))
-        return SentenceJudge(name, options).say(self.model, part, self._settled_of(name), progress or Silent())
 
     @overload  # a pair is an iterable of texts to the type checker, and the first match counts
     def classify(  # type: ignore[overload-overlap]
@@ -75,8 +58,8 @@ class SentenceReader(TrainedReader):
         )
         if not given:
             return []
-        said = item_outputs(self.model, self._windows(given, options), task=name)
-        chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
+        outputs = item_outputs(self.model, self._windows(given, options), task=name)
+        chances = class_probabilities(outputs, self._threshold(name))
         classes = options.data.labels.classes
         found = [dict(zip(classes, map(float, row), strict=True)) for row in chances]
         labels = [Label(best, of_text[best], of_text) for of_text in found for best in [max(of_text, key=of_text.__getitem__)]]
@@ -101,21 +84,21 @@ class SentenceReader(TrainedReader):
         if len(a) != len(b):
             raise LaminaError(f"similarity compares two lists text by text: one has {len(a)}, the other {len(b)}")
         pairs = cast(list[Text], list(zip(a, b, strict=True)))
-        said = item_outputs(self.model, self._windows(pairs, options), task=name) if pairs else {}
+        outputs = item_outputs(self.model, self._windows(pairs, options), task=name) if pairs else {}
         labels = options.data.labels
         if not pairs:
             scores: list[float] = []
         elif labels.are_scores:
-            how = how_scored(options)
-            scores = [labels.score(float(share)) for share in said_scores(said, how)]
+            how = score_map(options)
+            scores = [labels.score(float(share)) for share in predicted_scores(outputs, how)]
         else:
-            chances = class_chances(said, self._settled_of(name).get("threshold", 0.0))
+            chances = class_probabilities(outputs, self._threshold(name))
             scores = [float(row[-1]) for row in chances]
         return scores[0] if single else scores
 
     def embed(self, texts: str | Iterable[str], *, task: str | None = None) -> Floats:
         """[n, D] a vector of length 1 for each text; their products are cosines. Of one text, [D]."""
-        name, options = self._task(task, "sentences", lambda task: task.of_sentences, prefer=_in_two_windows)
+        name, options = self._task(task, "sentences", lambda _: True, prefer=_in_two_windows)
         given = [texts] if isinstance(texts, str) else list(texts)
         if not given:
             raise LaminaError("there is no text to embed")
@@ -154,8 +137,7 @@ class SentenceReader(TrainedReader):
         prefer: Callable[[TaskOptions], bool] = lambda _: False,
     ) -> tuple[str, TaskOptions]:
         """The task of that name, or the only one of sentences that fits; where several do, the one that is preferred."""
-        of_sentences = {key: task for key, task in self.recipe.tasks.items() if task.of_sentences}
-        fitting = {key: task for key, task in of_sentences.items() if fits(task)}
+        fitting = {key: task for key, task in tasks_of(self.recipe, SENTENCES).items() if fits(task)}
         if name is not None:
             if name not in fitting:
                 there = f"there are {', '.join(fitting)}" if fitting else "this model has none"
@@ -165,15 +147,13 @@ class SentenceReader(TrainedReader):
         if len(best) == 1:
             return next(iter(best.items()))
         if not best:
-            raise LaminaError(f"this model has no task for {what}: its heads are {self._heads()}")
+            raise LaminaError(f"this model has no task for {what}: its heads are {self.trained.heads}")
         raise LaminaError(f"this model has several tasks for {what}: name one of {', '.join(best)}")
 
-    def sentence_task(self, name: str | None = None) -> tuple[str, TaskOptions]:
-        """The task of sentences of that name, or the only one."""
-        return self._task(name, "sentences", lambda task: task.of_sentences)
-
-    def _settled_of(self, name: str) -> dict[str, Any]:
-        return self._settled.get(name, {"threshold": self.threshold})
+    def _threshold(self, name: str) -> float:
+        decision = self.trained.decision(name)
+        assert isinstance(decision, SentenceDecision)
+        return decision.threshold
 
 
 def _reads_pairs(task: TaskOptions) -> bool:

@@ -1,24 +1,99 @@
-"""What reading questions and reading sentences share: the trained model, and what can be said of any text."""
+"""What all readers share: the trained model, its tasks, and what holds for any text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
+from lamina.config.recipe import Recipe, TaskOptions
+from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
+from lamina.model import Model
+from lamina.model.inference import TorchInference
 from lamina.runs.load import Trained
+from lamina.state_cache.dataset import Dataset
+from lamina.tasks.kind import Json, Scores
+from lamina.tasks.registry import kind_of
+from lamina.utils.progress import Progress, Silent
 
 
 class TrainedReader:
-    """A trained model, its tokenizer and what was settled for each of its tasks."""
+    """A trained model with its recipe, its tokenizer and the decision of each task."""
 
     def __init__(self, trained: Trained) -> None:
-        self.recipe, self.model, self.tokenizer = trained.recipe, trained.model, trained.tokenizer
-        self._settled: Mapping[str, dict[str, Any]] = trained.settled
-        self.threshold: float = trained.threshold  # where a task has settled none of its own
+        self.trained = trained
 
-    def _heads(self) -> str:
-        return ", ".join(f"{task.head.type}" for task in self.recipe.tasks.values())
+    @property
+    def recipe(self) -> Recipe:
+        return self.trained.recipe
+
+    @property
+    def model(self) -> Model:
+        return self.trained.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.trained.tokenizer
+
+    def task(self, name: str | None = None) -> tuple[str, TaskOptions]:
+        """The task of that name; without a name the only task, or the one that answers questions."""
+        tasks = self.recipe.tasks
+        if name is None and len(tasks) > 1:
+            name = self.trained.find_spans()
+            if name is None:
+                raise LaminaError(f"this model has several tasks: name one of {', '.join(tasks)}")
+        elif name is None:
+            name = next(iter(tasks))
+        if name not in tasks:
+            raise LaminaError(f"{name!r} is no task of this model: there are {', '.join(tasks)}")
+        return name, tasks[name]
+
+    def read(
+        self,
+        data: str,
+        *,
+        task: str | None = None,
+        labelled: bool = True,
+        duplicate_ids: Literal["error", "rename"] = "error",
+    ) -> list[Any]:
+        """The examples of a file or a named data set, as a task reads them."""
+        _, options = self.task(task)
+        renamed = options.data.model_copy(update={"duplicate_ids": duplicate_ids})
+        return kind_of(options).read(options.model_copy(update={"data": renamed}), data, labelled=labelled)
+
+    def evaluate(self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None) -> Scores:
+        """The scores of a task on labelled examples, by its kind:
+
+        spans: the official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives. Where
+        questions have several contexts these count one by one, and `questions` has the scores over all of them. KorQuAD's
+        scores are added if the model was trained with `train.scorer = "korquad"`.
+        answerability: accuracy, and the F1 of the class "impossible".
+        sentences: accuracy and macro-F1 of classes, the correlations of scores.
+        """
+        name, options = self.task(task)
+        dataset = self._dataset(examples, options)
+        kind = kind_of(options)
+        outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
+        return kind.score(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
+
+    def predictions(
+        self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None
+    ) -> dict[str, Json]:
+        """Predictions by example id, under the name `predictions`; some kinds add others. Labels are not looked at."""
+        name, options = self.task(task)
+        kind = kind_of(options)
+        dataset = self._dataset(kind.unlabelled(examples), options)
+        outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
+        return kind.predict(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
+
+    def summary(self, examples: Sequence[Any], predictions: dict[str, Json], *, task: str | None = None) -> dict[str, object]:
+        """What was predicted, in numbers."""
+        name, options = self.task(task)
+        kind = kind_of(options)
+        return kind.counts(examples) | kind.summary(predictions, self.trained.decision(name))
+
+    def _dataset(self, examples: Sequence[Any], options: TaskOptions) -> Dataset[Any]:
+        return Dataset(examples, kind_of(options).windows(examples, self.tokenizer, options, self.recipe.window))
 
 
 def check_text(name: str, text: str) -> None:

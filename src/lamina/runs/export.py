@@ -15,14 +15,14 @@ from lamina.errors import LaminaError
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
-from lamina.reader.load import Reader
+from lamina.runs.load import Trained
 from lamina.utils.files import make_folder, replacing, write_atomically, write_json
 
 
-def export(reader: Reader, out: Path) -> None:
+def export(trained: Trained, out: Path) -> None:
     """Writes a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights."""
-    head = exportable_head(reader.model)
-    encoder = merged(reader.model.encoder)
+    head = exportable_head(trained.model)
+    encoder = merged(trained.model.encoder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LaminaError(f"{out}: is there already: export into a new folder")
     make_folder(out)
@@ -36,8 +36,8 @@ def export(reader: Reader, out: Path) -> None:
     with replacing(out / "model.safetensors") as temporary:
         save_file({name: w.detach().cpu().contiguous() for name, w in weights.items()}, temporary, metadata={"format": "pt"})
     write_json(out / "config.json", unparse(config))
-    write_atomically(out / "tokenizer.json", reader.tokenizer.definition.encode())
-    write_json(out / "tokenizer_config.json", tokenizer_config(reader.tokenizer, config.max_length, types=config.types > 1))
+    write_atomically(out / "tokenizer.json", trained.tokenizer.definition.encode())
+    write_json(out / "tokenizer_config.json", tokenizer_config(trained.tokenizer, config.max_length, types=config.types > 1))
 
 
 def merged(encoder: Encoder) -> Encoder:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load_file
 
-from lamina.answers.calibration import Calibration
+from lamina.answers.decisions import Decision, SpanDecision
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
@@ -22,21 +23,54 @@ from lamina.encoder.files import read_tensors
 from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError
 from lamina.heads import SpanHead
-from lamina.model import Model, Task
+from lamina.model import Model
 from lamina.model.weights import load_weights
+from lamina.tasks.registry import kind_of, tasks_of
+from lamina.tasks.spans import SPANS
 from lamina.utils.files import expanded, read_json
 from lamina.utils.run_folder import Run
 
 
-class Trained(NamedTuple):
+@dataclass(frozen=True)
+class Trained:
     """All that answering needs. The model is in eval mode."""
 
     recipe: Recipe
     model: Model
     tokenizer: Tokenizer
-    threshold: float = 0.0  # of the null odds
-    calibration: Calibration = Calibration()
-    settled: Mapping[str, dict[str, Any]] = MappingProxyType({})  # what else the held-out parts told, by task
+    decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; the default of its kind where there is none
+
+    def decision(self, task: str) -> Decision:
+        """How the outputs of a task become answers."""
+        return self.decisions.get(task) or kind_of(self.recipe.tasks[task]).decision()
+
+    def find_spans(self) -> str | None:
+        """The name of the task that answers questions with spans, if there is one."""
+        return next(iter(tasks_of(self.recipe, SPANS)), None)
+
+    @property
+    def span_task(self) -> str:
+        """The name of the task that answers questions with spans; LaminaError if there is none."""
+        name = self.find_spans()
+        if name is None:
+            raise LaminaError(f"this model does not answer questions: its heads are {self.heads}")
+        return name
+
+    @property
+    def span_decision(self) -> SpanDecision:
+        decision = self.decision(self.span_task)
+        assert isinstance(decision, SpanDecision)
+        return decision
+
+    @property
+    def heads(self) -> str:
+        """The types of all heads."""
+        return ", ".join(task.head.type for task in self.recipe.tasks.values())
+
+    def settings(self, task: str) -> Any:
+        """What the outputs of a task are read with."""
+        options = self.recipe.tasks[task]
+        return kind_of(options).settings(self.recipe, options, self.tokenizer)
 
 
 def load_trained(
@@ -62,7 +96,6 @@ def load_trained(
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
-    info = read_json(run.info)
     base = encoders.base_of(run)
     with torch.device("meta" if base is None else device):
         encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)
@@ -76,10 +109,12 @@ def _load_run(path: Path, device: torch.device) -> Trained:
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
-    calibration = Calibration(**info.get("calibration", {}))
-    alone = {key: info[key] for key in ("threshold", "calibration", "question_threshold") if key in info}
-    settled = info.get("tasks") or dict.fromkeys(recipe.tasks, alone)
-    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), float(info["threshold"]), calibration, settled)
+    fitted = run.read_info().get("tasks", {})
+    try:
+        decisions = {name: kind_of(task).decision.model_validate(fitted.get(name, {})) for name, task in recipe.tasks.items()}
+    except ValidationError as error:
+        raise LaminaError(f"{run.info}: {str(error).splitlines()[0]}: copy or train the run again") from None
+    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions)
 
 
 def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:
@@ -100,7 +135,7 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
         name=name,
     )
     model = build_model(recipe, encoders.load(source, device=device)).to(device)
-    head = cast(Task, model.tasks["main"]).head
+    head = model.task("main").head
     weights = {
         key.removeprefix("qa_outputs."): value.float() for key, value in read_tensors(source.weights, wanted, device=device)
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import AnswerOptions
 from lamina.answers.saved_outputs import saved_fingerprint
 from lamina.data.examples import Example
@@ -18,35 +19,36 @@ from lamina.errors import LaminaError
 from lamina.utils.files import read_bytes, read_json
 from lamina.utils.run_folder import Run
 
+SPANS = SpanDecision().type
+
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredRun:
     """A finished run that saved what it said of its dev set."""
 
     run: Run
     saved: Run  # where the outputs of its task are
-    threshold: float  # tuned on its held-out questions
-    question_threshold: float  # the same over all contexts of a question, where they have several
+    decision: SpanDecision
     fingerprint: str  # of the dev set's windows
     data: dict[str, Any]
     window: WindowOptions
     answer: AnswerOptions
 
     @classmethod
-    def open(cls, path: Path) -> Scored:
+    def open(cls, path: Path) -> ScoredRun:
         run = Run.open(path)
-        recipe, info = read_json(run.recipe), read_json(run.info)
+        recipe, fitted = read_json(run.recipe), run.read_info().get("tasks", {})
         try:
-            name, task = _question_task(run, recipe["tasks"])
-            saved, settled = (run, info) if len(recipe["tasks"]) == 1 else (run.task(name), info["tasks"][name])
-            fingerprint = saved_fingerprint(saved)
+            name = _span_task(run, fitted)
+            decision = SpanDecision.model_validate(fitted[name])
+            data = recipe["tasks"][name]["data"]
+            saved = run if len(recipe["tasks"]) == 1 else run.task(name)
             return cls(
                 run,
                 saved,
-                threshold=float(settled["threshold"]),
-                question_threshold=float(settled.get("question_threshold", settled["threshold"])),
-                fingerprint=fingerprint,
-                data={name: task["data"][name] for name in ("dev", "duplicate_ids", "dev_questions")},
+                decision,
+                fingerprint=saved_fingerprint(saved),
+                data={name: data[name] for name in ("dev", "duplicate_ids", "dev_questions")},
                 window=WindowOptions.model_validate(recipe["window"]),
                 answer=AnswerOptions.model_validate(recipe["answer"]),
             )
@@ -64,15 +66,15 @@ class Scored:
         return windows_fingerprint(examples, tokenizer, self.window) == self.fingerprint
 
 
-def _question_task(run: Run, tasks: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _span_task(run: Run, fitted: Mapping[str, Any]) -> str:
     """The task of a run that answers questions."""
-    for name, task in tasks.items():
-        if task.get("objective", {}).get("type", "span") == "span":
-            return name, task
+    for name, decision in fitted.items():
+        if decision.get("type") == SPANS:
+            return name
     raise LaminaError(f"{run.path}: this run does not answer questions with spans, and only these can be put side by side")
 
 
-def same_questions(runs: Sequence[Scored], data: str | None = None) -> list[Example]:
+def same_questions(runs: Sequence[ScoredRun], data: str | None = None) -> list[Example]:
     """The questions that all runs were scored on. `data` names them if they are no longer where the first's recipe says."""
     first, *others = runs
     examples = first.read(data)

@@ -17,6 +17,8 @@ from lamina.errors import LaminaError
 
 Doubles = npt.NDArray[np.float64]
 
+IMPOSSIBLE = 1  # the class of windows without an answer
+
 
 def answerability(impossible: npt.NDArray[np.floating], example: Ints, how: Literal["min", "max"] = "min") -> Doubles:
     """[E] the probability that a question is impossible, from that of each of its windows.

@@ -1,4 +1,4 @@
-"""Part: some examples, their windows and the stored states of these."""
+"""Dataset: examples, their windows and the stored states of these."""
 
 from __future__ import annotations
 
@@ -13,98 +13,98 @@ import numpy.typing as npt
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import LOST, Windows
 from lamina.state_cache.store import Longs, Store
-from lamina.utils.background import Ahead
+from lamina.utils.background import BackgroundCall
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Part(Generic[T_co]):
-    """Of questions (`Example`) an item is a window; of sentences (`Sentence`) it is one of them."""
+class Dataset(Generic[T_co]):
+    """The examples of one split. An item is a window of a question (`Example`), or a sentence (`Sentence`)."""
 
     examples: Sequence[T_co]
     windows: Windows
     store: Store | None = None
-    moments: npt.NDArray[np.float64] | None = None  # when each item comes in a pass, as shares of it; None: whenever
+    moments: npt.NDArray[np.float64] | None = None  # when each item comes in an epoch, as shares of it; None: in any order
 
     def batch(self, items: Sequence[int] | Longs) -> Batch:
         return stored_batch(self.windows, self.windows.windows_of(items), self.store)
 
-    def at(self, lap: int) -> Part[T_co]:
-        """The part as it is in a pass over it; texts may be written anew for each (`Rewritten`)."""
+    def at(self, epoch: int) -> Dataset[T_co]:
+        """The dataset of an epoch; augmented texts differ between epochs (`AugmentedDataset`)."""
         return self
 
-    def usable(self, lap: int = 0) -> Longs:
+    def usable(self, epoch: int = 0) -> Longs:
         """The items that can be trained on: not those whose answer no token covers."""
         return np.flatnonzero(self.windows.gold[:: self.windows.sides, 0] != LOST)
 
-    def usable_lengths(self, lap: int = 0) -> Longs:
-        return self.windows.item_lengths[self.usable(lap)]
+    def usable_lengths(self, epoch: int = 0) -> Longs:
+        return self.windows.item_lengths[self.usable(epoch)]
 
-    def usable_order(self, lap: int = 0) -> Longs | None:
-        """The numbers of `usable_lengths` in the order in which they are to come; None where it may be any."""
-        return None if self.moments is None else np.argsort(self.moments[self.usable(lap)], kind="stable")
+    def usable_order(self, epoch: int = 0) -> Longs | None:
+        """The numbers of `usable_lengths` in the order in which they are trained on; None: in any order."""
+        return None if self.moments is None else np.argsort(self.moments[self.usable(epoch)], kind="stable")
 
 
 @dataclass(frozen=True)
-class Rewritten(Part[T_co]):
-    """A part to train on whose texts are written anew for each pass; as a part it is that of the first."""
+class AugmentedDataset(Dataset[T_co]):
+    """A training split whose texts change with each epoch; its own examples are those of the first epoch."""
 
-    writer: Writer | None = None
+    epochs: EpochCache | None = None
 
-    def at(self, lap: int) -> Part[T_co]:
-        return self._writer.part(lap)
+    def at(self, epoch: int) -> Dataset[T_co]:
+        return self._epochs.dataset(epoch)
 
-    def usable(self, lap: int = 0) -> Longs:
-        return self._writer.sizes(lap).usable
+    def usable(self, epoch: int = 0) -> Longs:
+        return self._epochs.sizes(epoch).usable
 
-    def usable_lengths(self, lap: int = 0) -> Longs:
-        return self._writer.sizes(lap).lengths
+    def usable_lengths(self, epoch: int = 0) -> Longs:
+        return self._epochs.sizes(epoch).lengths
 
-    def usable_order(self, lap: int = 0) -> Longs | None:
-        return self._writer.sizes(lap).order
+    def usable_order(self, epoch: int = 0) -> Longs | None:
+        return self._epochs.sizes(epoch).order
 
     @property
-    def _writer(self) -> Writer:
-        assert self.writer is not None
-        return self.writer
+    def _epochs(self) -> EpochCache:
+        assert self.epochs is not None
+        return self.epochs
 
 
 class Sizes(NamedTuple):
-    """What a plan needs to know of a pass, as `Part` tells it."""
+    """What a plan needs to know of an epoch, as `Dataset` gives it."""
 
     usable: Longs
     lengths: Longs
     order: Longs | None
 
 
-class Writer:
-    """Makes the part of each pass: the first and any that is asked for out of turn here, the others ahead of their time in a
-    process of their own, so that training does not wait for them. `make` must be a function that can be pickled."""
+class EpochCache:
+    """Makes the dataset of each epoch: the first, and any that is asked for out of turn, here; the others in advance in
+    another process, so that training does not wait for them. `make` must be picklable."""
 
-    def __init__(self, make: Callable[[int], Part[Any]]) -> None:
+    def __init__(self, make: Callable[[int], Dataset[Any]]) -> None:
         self._make = make
         self._sizes: dict[int, Sizes] = {}
-        self._lap, self._part = 0, make(0)
-        self._note(0, self._part)
-        self._ahead: tuple[int, Ahead[Part[Any]]] | None = None
+        self._epoch, self._dataset = 0, make(0)
+        self._note(0, self._dataset)
+        self._next: tuple[int, BackgroundCall[Dataset[Any]]] | None = None
 
-    def part(self, lap: int) -> Part[Any]:
-        if lap != self._lap:
-            ahead, self._ahead = self._ahead, None
-            made = ahead[1].result() if ahead is not None and ahead[0] == lap else self._make(lap)
-            self._lap, self._part = lap, made
-        if lap + 1 in self._sizes and self._ahead is None:  # the plan goes on there
-            self._ahead = lap + 1, Ahead(partial(self._make, lap + 1))
-        return self._part
+    def dataset(self, epoch: int) -> Dataset[Any]:
+        if epoch != self._epoch:
+            prepared, self._next = self._next, None
+            made = prepared[1].result() if prepared is not None and prepared[0] == epoch else self._make(epoch)
+            self._epoch, self._dataset = epoch, made
+        if epoch + 1 in self._sizes and self._next is None:  # the plan goes on there
+            self._next = epoch + 1, BackgroundCall(partial(self._make, epoch + 1))
+        return self._dataset
 
-    def sizes(self, lap: int) -> Sizes:
-        if lap not in self._sizes:
-            self._note(lap, self._make(lap))
-        return self._sizes[lap]
+    def sizes(self, epoch: int) -> Sizes:
+        if epoch not in self._sizes:
+            self._note(epoch, self._make(epoch))
+        return self._sizes[epoch]
 
-    def _note(self, lap: int, part: Part[Any]) -> None:
-        self._sizes[lap] = Sizes(part.usable(), part.usable_lengths(), part.usable_order())
+    def _note(self, epoch: int, dataset: Dataset[Any]) -> None:
+        self._sizes[epoch] = Sizes(dataset.usable(), dataset.usable_lengths(), dataset.usable_order())
 
 
 def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:

@@ -10,10 +10,8 @@ from typing import Any
 
 import torch
 
-from lamina.config.build import build_on_meta
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import TrainOptions
-from lamina.data.splits import questions_of
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
@@ -21,7 +19,10 @@ from lamina.encoder.freezing import trains
 from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.objectives.smart import trained_by
-from lamina.training.material import cut, resolved, split, write_lap
+from lamina.tasks.checks import build_on_meta, resolved
+from lamina.tasks.kind import FileCache
+from lamina.tasks.registry import kind_of
+from lamina.training.datasets import dataset_of, epoch_dataset
 from lamina.training.schedules import share_of_peak
 from lamina.training.store_policy import not_storable, stored_bytes
 from lamina.utils.files import read_json
@@ -34,14 +35,15 @@ def inspect(recipe: Recipe, f1: float | None = None) -> dict[str, Any]:
 
     With the F1 that the recipe reached, also its efficiency.
     """
+    files = FileCache()
     with suppress(LaminaError):  # what the data would tell may be in the recipe already
-        recipe = resolved(recipe)
+        recipe = resolved(recipe, files)
     model = build_on_meta(recipe)
     report: dict[str, Any] = {"parameters": count_parameters(model)}
     if f1 is not None:
         report["efficiency"] = round(efficiency(f1, report["parameters"]["trainable"]), 2)
     try:
-        report["training"] = _training(recipe, model)
+        report["training"] = _training(recipe, model, files)
     except LaminaError as error:
         report["training"] = None
         report["note"] = f"no estimate of the work: {error}"
@@ -97,7 +99,7 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
     return 2 * weights + 4 * length * config.hidden
 
 
-def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
+def _training(recipe: Recipe, model: Model, files: FileCache) -> dict[str, Any]:
     source = encoders.find(recipe.encoder, counting=True)
     tokenizer = Tokenizer(source.tokenizer)
     live = once = below = 0.0
@@ -105,9 +107,10 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
     report: dict[str, Any] = {"questions": 0, "windows": 0, "tokens_per_epoch": 0}
     reason = not_storable(recipe, model)
     for name, task in recipe.tasks.items():
-        learned, held_out = split(task, recipe.train.seed)
-        windows = write_lap(recipe, name, learned, tokenizer, 0).windows
-        holdout = cut(recipe, task, held_out, tokenizer)
+        kind = kind_of(task)
+        splits = kind.splits(task, recipe.train.seed, files, dev=False)
+        windows = epoch_dataset(recipe, name, splits.train, tokenizer, 0).windows
+        holdout = dataset_of(recipe, task, splits.holdout, tokenizer).windows
         layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in windows.lengths))
         trained, blocks, frozen = _passes(model, name)
         extra = task.terms.extra
@@ -116,7 +119,7 @@ def _training(recipe: Recipe, model: Model) -> dict[str, Any]:
         below += (1 + extra.passes + extra.forwards) * frozen * layer  # where the frozen blocks run every time
         if reason is None:
             size += sum(stored_bytes(recipe, model, part, name) for part in (windows, holdout))
-        report["questions"] += len(learned) if task.of_sentences else len(questions_of(learned))
+        report["questions"] += next(iter(kind.counts(splits.train).values()))
         report["windows"] += len(windows)
         report["tokens_per_epoch"] += len(windows.ids)
     rate = USUAL_SHARE_OF_PEAK * matmul_peak()

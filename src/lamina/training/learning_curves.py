@@ -4,45 +4,43 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 
 from lamina.config.recipe import Recipe
 from lamina.data.splits import sample
 from lamina.errors import LaminaError
 from lamina.model import Model
-from lamina.state_cache.dataset import Part
-from lamina.training.judging import Judges
-from lamina.training.material import AnyPart, Material, cut
+from lamina.training.datasets import Datasets, TrainingData, dataset_of
 from lamina.training.recording import Recorder
+from lamina.training.task_group import TaskGroup
 from lamina.utils.files import read_text
 from lamina.utils.plots import line_plot
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
 
-Series = dict[str, dict[str, list[tuple[float, float]]]]  # (epoch, score) by metric and part, train and dev
+Series = dict[str, dict[str, list[tuple[float, float]]]]  # (epoch, score) by metric and split, train and dev
 
-ITEMS = 1000  # of each task's training part
+ITEMS = 1000  # of each task's training split
 
 
-class Curves:
-    """Scores some of what each task trains on, and the dev sets where every task has one. Nothing is chosen by it."""
+class LearningCurves:
+    """Scores some of each task's training split, and the dev sets where every task has one. It chooses nothing."""
 
-    def __init__(self, recipe: Recipe, material: Material, judges: Judges) -> None:
-        seen: dict[str, AnyPart] = {}
-        for name, task in recipe.tasks.items():
-            some = sample(material.training[name].examples, ITEMS, recipe.train.seed)
-            seen[name] = Part(some, cut(recipe, task, some, material.tokenizer))
-        self._parts: dict[str, Mapping[str, AnyPart]] = {"train": seen}
-        if all(part.examples for part in material.dev.values()):
-            self._parts["dev"] = material.dev
-        self._holdout, self._judges = material.holdout, judges
+    def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup) -> None:
+        seen = {
+            name: dataset_of(recipe, task, sample(data.train[name].examples, ITEMS, recipe.train.seed), data.tokenizer)
+            for name, task in recipe.tasks.items()
+        }
+        self._splits: dict[str, Datasets] = {"train": seen}
+        if all(dataset.examples for dataset in data.dev.values()):
+            self._splits["dev"] = data.dev
+        self._holdout, self._group = data.holdout, group
 
     def record(self, model: Model, recorder: Recorder, epoch: int) -> None:
-        """At thresholds that are settled on the held-out part, as they will be at the end."""
+        """Scores with decisions fitted on the held-out split, as at the end of training."""
         began = time.monotonic()
         model.eval()
-        settled = self._judges.settle(model, self._holdout)
-        curve = {which: self._judges.evaluate(model, parts, settled).metrics for which, parts in self._parts.items()}
+        decisions = self._group.fit(model, self._holdout)
+        curve = {split: self._group.evaluate(model, found, decisions).metrics for split, found in self._splits.items()}
         state = recorder.state
         state.costs.evaluate_seconds += time.monotonic() - began
         recorder.record({"step": state.step, "epochs": epoch, "curve": curve})
@@ -53,10 +51,10 @@ def read_curves(run: Run) -> Series:
     series: Series = {}
     for line in read_text(run.metrics).splitlines():
         entry = json.loads(line)
-        for part, metrics in entry.get("curve", {}).items():
+        for split, metrics in entry.get("curve", {}).items():
             for metric, value in metrics.items():
                 if metric != "mean":
-                    series.setdefault(metric, {}).setdefault(part, []).append((entry["epochs"], value))
+                    series.setdefault(metric, {}).setdefault(split, []).append((entry["epochs"], value))
     return series
 
 

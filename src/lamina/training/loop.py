@@ -18,6 +18,7 @@ from lamina.model import Model
 from lamina.model.weights import copy_weights, load_weights
 from lamina.objectives import Remembers
 from lamina.objectives.loss import Loss
+from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
 from lamina.training.pcgrad import TaskGradients
 from lamina.training.recording import Recording
@@ -26,14 +27,6 @@ from lamina.training.step_loop import PlannedStep, StepLoop, autocast, epochs_of
 from lamina.utils.progress import Progress
 
 Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name, task by task
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The result of an evaluation. `score` decides which checkpoint is best; `metrics` are recorded."""
-
-    score: float
-    metrics: dict[str, float]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from lamina.config.recipe import Recipe
@@ -11,36 +10,40 @@ from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.state_cache.extract import fingerprint, store_of, stored_starts
 from lamina.state_cache.store import Contents, StoreError
-from lamina.training.material import AnyPart
+from lamina.training.datasets import AnyDataset, TrainingData
 from lamina.utils.progress import Progress
 
 
-def store_parts(recipe: Recipe, model: Model, parts: Sequence[tuple[str, AnyPart]], progress: Progress) -> list[AnyPart]:
-    """The parts, each of a task, with the stored states of the model's frozen layers; without them where they cannot be
-    stored."""
+def with_stores(recipe: Recipe, model: Model, data: TrainingData, progress: Progress) -> TrainingData:
+    """The data with the stored states of the model's frozen layers; as it is where they cannot be stored."""
     if (reason := not_storable(recipe, model)) is not None:
         if recipe.cache.use == "always":
             raise LaminaError(f'cache.use = "always", but {reason}')
         if recipe.cache.use == "auto" and recipe.tune.layers != "all":
             progress.say(f"frozen layers run in every epoch: {reason}")
-        return [part for _, part in parts]
-    size = sum(stored_bytes(recipe, model, part.windows, task) for task, part in parts)
+        return data
+    splits = data.train, data.holdout
+    size = sum(stored_bytes(recipe, model, one.windows, task) for split in splits for task, one in split.items())
     if size > recipe.cache.max_gb * 1e9:
         progress.say(
             f"the states of the frozen layers take {size / 1e9:.1f} GB, more than cache.max_gb = {recipe.cache.max_gb:g}: "
             "training with the live encoder"
         )
-        return [part for _, part in parts]
-    weights = {task: fingerprint(model.encoder, max(model.stored_layers(task))) for task in dict(parts)}
+        return data
+    weights = {task: fingerprint(model.encoder, max(model.stored_layers(task))) for task in recipe.tasks}
+
+    def stored(task: str, dataset: AnyDataset) -> AnyDataset:
+        if not dataset.examples:
+            return dataset
+        held = contents(recipe, model, dataset.windows, weights[task], task)
+        return replace(dataset, store=store_of(model.encoder, dataset.windows, held, progress))
+
     try:
-        return [
-            replace(part, store=store_of(model.encoder, part.windows, found, progress)) if part.examples else part
-            for task, part in parts
-            for found in [contents(recipe, model, part.windows, weights[task], task)]
-        ]
+        train, holdout = ({task: stored(task, dataset) for task, dataset in split.items()} for split in splits)
     except StoreError as error:
         progress.say(f"the states of the frozen layers cannot be stored: {error}: training with the live encoder")
-        return [part for _, part in parts]
+        return data
+    return replace(data, train=train, holdout=holdout)
 
 
 def not_storable(recipe: Recipe, model: Model) -> str | None:

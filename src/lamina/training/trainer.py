@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from lamina.config.build import build_losses, build_model, build_on_meta, make_optimizer
+from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
@@ -26,16 +26,18 @@ from lamina.errors import LaminaError, LaminaWarning
 from lamina.model import Model
 from lamina.model.weights import trained_weights
 from lamina.objectives import Remembers
+from lamina.tasks.checks import build_on_meta, resolved
+from lamina.tasks.kind import FileCache
 from lamina.training.checkpoint import State
 from lamina.training.cost_estimate import count_parameters
-from lamina.training.judging import Judges
-from lamina.training.learning_curves import Curves, draw_curves
+from lamina.training.datasets import TrainingData, load_data
+from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
-from lamina.training.material import Material, prepare, resolved
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
 from lamina.training.steps import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
-from lamina.training.store_policy import store_parts
+from lamina.training.store_policy import with_stores
+from lamina.training.task_group import TaskGroup, decisions_json
 from lamina.utils.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory_mb
@@ -58,130 +60,123 @@ def train(
     evaluation whether to stop there. Without `dev`, no dev set is looked at."""
     progress = progress or Silent()
     run = Run(out)
-    recipe = resolved(recipe)
+    files = FileCache()
+    recipe = resolved(recipe, files)
     _check_folder(run, recipe, resume=resume)
     with alone(run.path):
         if run.finished:
             progress.say(f"{out}: this run has finished already")
             return run
-        build_on_meta(recipe)
+        source = encoders.find(recipe.encoder)
+        build_on_meta(recipe, source)
         device = choose_device(recipe.train.device)
         remove_drafts(run.path)
-        material = prepare(recipe, progress, dev=dev)
+        data = load_data(recipe, source, files, progress, dev=dev)
+        group = TaskGroup(recipe, data.tokenizer)
         write_json(run.recipe, recipe.model_dump(mode="json"))
-        model, state, material = _fit(run, recipe, material, device, progress, watch)
-        _finish(run, recipe, material, model, state, progress)
+        model, state, data = _fit(run, recipe, data, group, device, progress, watch)
+        _finish(run, recipe, data, group, model, state, progress)
     return run
 
 
 def _fit(
     run: Run,
     recipe: Recipe,
-    material: Material,
+    data: TrainingData,
+    group: TaskGroup,
     device: torch.device,
     progress: Progress,
     watch: Watch | None,
-) -> tuple[Model, State, Material]:
-    """The model with the weights that training chose, where training stood, and the material with its stored states."""
+) -> tuple[Model, State, TrainingData]:
+    """The model with the weights that training chose, the state at the end, and the data with its stored states."""
     options = recipe.train
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)  # for weights that start at random
-    model = build_model(recipe, encoders.load(material.source)).to(device)
+    model = build_model(recipe, encoders.load(data.source)).to(device)
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
     memories = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
-    info = _describe(recipe, material, device) | {"parameters": count_parameters(model)}
+    info = _describe(recipe, data, device) | {"parameters": count_parameters(model)}
     begun = read_json(run.info) if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)
     recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
     began = time.monotonic()
-    material = _with_stores(recipe, model, material, progress)
+    data = with_stores(recipe, model, data, progress)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
-    training, holdout = material.training, material.holdout
-    judges = Judges(recipe, material.tokenizer)
     known = begun["steps"] if begun else None
     if any(task.augment.by_lap for task in recipe.tasks.values()):
         progress.say("planning: the texts of every pass are made once, to count its steps")
-    plan = make_plan(options, training, model, build_losses(recipe), holdout, known, spent=stored_in)
+    plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
     for term in memories:
         if term.waits >= len(plan):
             message = f"terms.{term.name} begins after {term.waits} steps, but there are {len(plan)}: let it begin earlier"
             warnings.warn(message, LaminaWarning, stacklevel=3)
     info |= {"steps": len(plan)}
     write_json(run.info, info)
-    points = evaluation_points(plan, items_of_an_epoch(options, training), options.evaluate_every)
+    points = evaluation_points(plan, items_of_an_epoch(options, data.train), options.evaluate_every)
     after: dict[int, list[Callable[[], None]]] = {}
-    for step, name in checkpoint_names(options, training, len(plan)).items():
+    for step, name in checkpoint_names(options, data.train, len(plan)).items():
         kept = Run(run.path / "checkpoints" / name)
-        after[step] = [partial(write_run, kept, recipe, material, model, info)]
+        after[step] = [partial(write_run, kept, recipe, data, model, info)]
     if options.curves:
-        curves = Curves(recipe, material, judges)
+        curves = LearningCurves(recipe, data, group)
         for step, epoch in epoch_ends(plan).items():
             after.setdefault(step, []).append(partial(curves.record, model, recorder, epoch))
     with recorder:
         state = fit(
             Optimisation(model, losses, optimizer, options, choose_precision(options.precision, device)),
-            [(epoch, partial(make_step, training, turn, options.memory_tokens)) for epoch, turn in plan],
+            [(epoch, partial(make_step, data.train, turn, options.memory_tokens)) for epoch, turn in plan],
             Evaluations(
-                partial(judges.evaluate, parts=holdout),
-                at=points if any(part.examples for part in holdout.values()) else set(),
+                partial(group.evaluate, datasets=data.holdout),
+                at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
                 stop=watch,
                 after=after,
             ),
             recorder,
             progress,
         )
-    return model, state, material
+    return model, state, data
 
 
-def _with_stores(recipe: Recipe, model: Model, material: Material, progress: Progress) -> Material:
-    """The material with the stored states of frozen layers, where they are stored."""
-    named = [(name, part) for parts in (material.training, material.holdout) for name, part in parts.items()]
-    stored = store_parts(recipe, model, named, progress)
-    tasks = list(recipe.tasks)
-    return material.with_stores(
-        dict(zip(tasks, stored[: len(tasks)], strict=True)), dict(zip(tasks, stored[len(tasks) :], strict=True))
-    )
-
-
-def _finish(run: Run, recipe: Recipe, material: Material, model: Model, state: State, progress: Progress) -> None:
+def _finish(
+    run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, state: State, progress: Progress
+) -> None:
     """Writes the model, what was found out about it and its scores; run.json says last that the run has finished."""
-    judges = Judges(recipe, material.tokenizer)
-    settled = judges.settle(model, material.holdout)
+    decisions = group.fit(model, data.holdout)
     costs = vars(state.costs) | {"peak_memory_mb": peak_memory_mb()}
     began = time.monotonic()
-    judges.score(run, model, material.dev, settled, progress)
-    if any(part.examples for part in material.dev.values()):
+    group.score(run, model, data.dev, decisions, progress)
+    if any(dataset.examples for dataset in data.dev.values()):
         costs["dev_seconds"] = time.monotonic() - began
     if recipe.train.curves:
         draw_curves(run, progress)
     outcome = {
-        **(next(iter(settled.values())) if len(settled) == 1 else {"tasks": settled}),
+        "tasks": decisions_json(decisions),
         "score": state.best_score if math.isfinite(state.best_score) else None,
         "chosen_step": state.best_step if state.best else state.step,
         "stopped_early": state.stopped,
         "costs": costs,
     }
-    write_run(run, recipe, material, model, read_json(run.info) | outcome)
+    write_run(run, recipe, data, model, read_json(run.info) | outcome)
     run.checkpoint.unlink(missing_ok=True)
 
 
-def write_run(run: Run, recipe: Recipe, material: Material, model: Model, info: dict[str, Any]) -> None:
+def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: dict[str, Any]) -> None:
     """The files that make a folder a finished run. Of an encoder that can be had again only what was trained is written."""
     make_folder(run.path)
-    weights = trained_weights(model) if material.source.weights else dict(model.state_dict())
+    weights = trained_weights(model) if data.source.weights else dict(model.state_dict())
     with replacing(run.model) as temporary:
         save_file({name: value.detach().contiguous() for name, value in weights.items()}, temporary)
     write_json(run.recipe, recipe.model_dump(mode="json"))
-    write_json(run.encoder, material.source.config.to_json())
-    shutil.copyfile(material.source.tokenizer, run.tokenizer)
+    write_json(run.encoder, data.source.config.to_json())
+    shutil.copyfile(data.source.tokenizer, run.tokenizer)
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
         below = os.path.relpath(folder.resolve(), run.path.resolve())  # a folder of runs can be moved as one
         info = info | {"encoder": info["encoder"] | {"folder": below}}
-    write_json(run.info, {"threshold": 0.0} | info | {"finished": True})
+    write_json(run.info, info | {"finished": True})
 
 
 def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
@@ -214,15 +209,15 @@ def _check_unchanged(run: Run, old: dict[str, Any], new: dict[str, Any]) -> None
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
-def _describe(recipe: Recipe, material: Material, device: torch.device) -> dict[str, Any]:
+def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> dict[str, Any]:
     edas = [task.augment.eda for task in recipe.tasks.values()]
     return {
         "format": FORMAT,
         "versions": versions(),
         "seed": recipe.train.seed,
-        "encoder": {"name": material.source.name, "sha256": encoders.digest(material.source)},
+        "encoder": {"name": data.source.name, "sha256": encoders.digest(data.source)},
         "synonyms": [sha256_of(expanded(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
-        "windows": [part.windows.fingerprint for parts in (material.training, material.holdout) for part in parts.values()],
+        "windows": [one.windows.fingerprint for split in (data.train, data.holdout) for one in split.values()],
         "device": str(device),
         "threads": torch.get_num_threads(),
     }

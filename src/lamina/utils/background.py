@@ -1,7 +1,7 @@
-"""Something that is made in a process of its own while this one goes on.
+"""A function call in another process, while this one goes on.
 
-The process is started by hand: those of `multiprocessing` import the program that runs, and a plain script that trains
-would begin to train once more in each of them.
+The process is started without `multiprocessing`, whose processes import the running program: a plain script that trains would
+start to train again in each of them.
 """
 
 from __future__ import annotations
@@ -18,49 +18,50 @@ from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
-_HERE = "lamina.utils.background"
-_NICE = 10  # what is needed later waits for what trains now
+_MODULE = "lamina.utils.background"
+_NICE = 10  # training comes first
 
 
-class Ahead(Generic[T]):
-    """What `make` returns, which must be a function that can be pickled. The process ends with its work, with this object or
-    with the program, whichever is first."""
+class BackgroundCall(Generic[T]):
+    """The result of `call`, which must be picklable. The process ends with its work, with this object or with the program,
+    whichever is first."""
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._answer: list[bytes] = []
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._results: list[bytes] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _HERE],
+            [sys.executable, "-P", "-m", _MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what goes wrong there goes wrong here once more, and is told here
+            stderr=subprocess.DEVNULL,  # a failure there is repeated and raised here
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # Ctrl-C is for the leading process to hear
+            start_new_session=True,  # Ctrl-C goes to the leading process only
         )
-        arguments = self._process, pickle.dumps(make), self._answer  # not this object, which could not end otherwise
-        self._thread = threading.Thread(target=_talk, args=arguments, daemon=True)
+        arguments = self._process, pickle.dumps(call), self._results  # not this object, which could not end otherwise
+        self._thread = threading.Thread(target=_communicate, args=arguments, daemon=True)
         self._thread.start()
         weakref.finalize(self, self._process.kill)
 
     def result(self) -> T:
-        """Waits for it. Where the process died, it is made here."""
+        """Waits for the result. Where the process died, the function is called here."""
         self._thread.join()
-        return cast(T, pickle.loads(self._answer[0])) if self._answer else self._make()
+        return cast(T, pickle.loads(self._results[0])) if self._results else self._call()
 
 
-def _talk(process: subprocess.Popen[bytes], question: bytes, answer: list[bytes]) -> None:
-    said, _ = process.communicate(question)
+def _communicate(process: subprocess.Popen[bytes], call: bytes, results: list[bytes]) -> None:
+    output, _ = process.communicate(call)
     if process.returncode == 0:
-        answer.append(said)
+        results.append(output)
 
 
 def _serve() -> None:
-    """What the process does: a pickled function comes in, its pickled result goes out."""
-    os.nice(_NICE)
+    """What the process does: reads a pickled function, writes its pickled result."""
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(_NICE)
     warnings.simplefilter("ignore")
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing else may be said there
-    make: Callable[[], Any] = pickle.load(sys.stdin.buffer)
-    pickle.dump(make(), out)
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing else may be printed there
+    call: Callable[[], Any] = pickle.load(sys.stdin.buffer)
+    pickle.dump(call(), out)
     out.flush()
 
 

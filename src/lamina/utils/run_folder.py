@@ -6,17 +6,21 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from lamina.errors import LaminaError
 from lamina.utils.files import read_json
 
-FORMAT = 1
+FORMAT = 2  # of run.json; format 1 is read too
+_FITTED = ("threshold", "calibration", "question_threshold")  # fields of a decision in format 1
+_KINDS = {"span": "spans", "answerability": "answerability"}  # by objective in format 1; all others are sentences
 
 
 class Run:
     """The paths of a run folder.
 
-    ``run.json``            format, versions, seed, base encoder and its sha256, threshold, best score held out, costs
+    ``run.json``            format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score
+                            on the held-out split, costs
     ``recipe.json``         the whole recipe, defaults included; `lamina train` accepts it
     ``encoder.json``        the encoder's shape
     ``tokenizer.json``      the tokenizer
@@ -62,6 +66,11 @@ class Run:
     def finished(self) -> bool:
         return self.exists and read_json(self.info).get("finished") is True
 
+    def read_info(self) -> dict[str, Any]:
+        """What run.json says, in the present format."""
+        info: dict[str, Any] = read_json(self.info)
+        return _upgraded(info, read_json(self.recipe)) if info.get("format") == 1 else info
+
     @classmethod
     def open(cls, path: Path) -> Run:
         """A finished run."""
@@ -73,9 +82,20 @@ class Run:
                 f"{path}: this run has not finished: continue it with `lamina train {run.recipe} --resume --out {path}`"
             )
         written = read_json(run.info).get("format")
-        if written != FORMAT:
-            raise LaminaError(f"{path}: run format {written}, this version of Lamina reads format {FORMAT}")
+        if written not in (1, FORMAT):
+            raise LaminaError(f"{path}: run format {written}, this version of Lamina reads formats 1 and {FORMAT}")
         return run
+
+
+def _upgraded(info: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    """Format 1 as format 2: decisions always stand under `tasks`, each with its type."""
+    options: dict[str, dict[str, Any]] = recipe["tasks"]
+    flat = {field: info[field] for field in _FITTED if field in info}
+    fitted: dict[str, dict[str, Any]] = info.get("tasks") or dict.fromkeys(options, flat)
+    kept = {key: value for key, value in info.items() if key not in _FITTED}
+    types = {name: str(task.get("objective", {}).get("type", "span")) for name, task in options.items()}
+    tasks = {name: {"type": _KINDS.get(types[name], "sentences"), **fitted[name]} for name in options if name in fitted}
+    return kept | {"format": FORMAT, "tasks": tasks}
 
 
 def versions() -> dict[str, str]:

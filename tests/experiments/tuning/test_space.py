@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lamina.config.bundled import space_names, space_path
+from lamina.config.bundled import recipe_names, space_path, spaces_folder
 from lamina.config.parse import parse_recipe
 from lamina.errors import LaminaError
 from lamina.experiments.tuning.space import Range, Space, as_settings, read_space
 
-HEADS = {"002": ["data.train=x", "head.type=cacnn"]}  # what a space asks of a recipe
+HEADS = {"minbert": ["data.train=x", "head.type=cacnn"]}  # what a space asks of a recipe
 
 
 def space(tmp_path: Path, text: str) -> Space:
@@ -49,7 +49,7 @@ def test_the_corners_hold_every_value_and_both_ends(tmp_path: Path) -> None:
     assert found.trials == 20
 
 
-@pytest.mark.parametrize("name", space_names())
+@pytest.mark.parametrize("name", recipe_names(spaces_folder()))
 def test_the_spaces_that_come_with_lamina_fit_recipes(name: str) -> None:
     found = read_space(space_path(name))
     for corner in found.corners():

@@ -16,13 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lamina.config.build import build_on_meta
 from lamina.config.parse import parse_recipe, read_values
 from lamina.config.recipe import Recipe
 from lamina.errors import LaminaError
 from lamina.experiments.tuning.space import Settings, Space, as_settings, settings_line
 from lamina.experiments.tuning.worker_pool import WorkerPool
-from lamina.training.material import resolved
+from lamina.tasks.checks import build_on_meta, resolved
 from lamina.utils import plots
 from lamina.utils.files import read_json, write_json
 from lamina.utils.locks import alone, foreign

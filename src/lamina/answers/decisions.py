@@ -1,0 +1,47 @@
+"""Decisions: what a kind of task fits on its held-out split, to turn a model's outputs into answers.
+
+`run.json` stores one decision for each task. `type` names the kind of task. The defaults change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lamina.answers.calibration import Calibration
+
+
+class Decision(BaseModel):
+    """The base of all decisions."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    type: str
+
+
+class SpanDecision(Decision):
+    """When a span model answers "no answer", and what its scores mean as probabilities."""
+
+    type: Literal["spans"] = "spans"
+    threshold: float = 0.0  # null odds above it mean "no answer"
+    calibration: Calibration = Calibration()
+    question_threshold: float | None = None  # the same over all contexts of a question; None: fitted on one context each
+
+    @property
+    def over_contexts(self) -> float:
+        """The threshold for a question over all of its contexts."""
+        return self.threshold if self.question_threshold is None else self.question_threshold
+
+
+class AnswerabilityDecision(Decision):
+    """A question is impossible above a probability of one half, as in paper 001: nothing is fitted."""
+
+    type: Literal["answerability"] = "answerability"
+
+
+class SentenceDecision(Decision):
+    """Which logit makes a pair alike. Other heads of sentences take the likeliest class, or a score: nothing is fitted."""
+
+    type: Literal["sentences"] = "sentences"
+    threshold: float = 0.0

@@ -1,0 +1,169 @@
+"""Commands that score models and predictions, and that predict whole data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from lamina.cli.app import (
+    DataOption,
+    Device,
+    Duplicates,
+    Json,
+    ModelArgument,
+    Pickle,
+    Threads,
+    load_model,
+    print_json,
+    print_scores,
+)
+from lamina.errors import LaminaError
+
+if TYPE_CHECKING:
+    pass
+
+
+commands = typer.Typer()
+
+
+@commands.command()
+def evaluate(
+    model: ModelArgument,
+    data: DataOption,
+    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
+    duplicate_ids: Duplicates = "error",
+    device: Device = "auto",
+    threads: Threads = None,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Score a model on a data set: answers at the model's own threshold, at 0 and at the best, of every context and, where
+    questions have several, of every question; answerability; classes and scores of sentences."""
+    from lamina.utils.progress import shown
+
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    examples = reader.read(data, task=task, duplicate_ids=duplicate_ids)
+    with shown() as progress:
+        scores = reader.evaluate(examples, task=task, progress=progress)
+    print_json(_tuned_first(scores)) if as_json else print_scores(scores)
+
+
+@commands.command()
+def predict(
+    model: ModelArgument,
+    data: DataOption,
+    out: Annotated[Path, typer.Option("--out", help="Predictions by id: JSON, for questions as the official SQuAD script's.")],
+    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
+    nbest: Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.")] = None,
+    null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Also write the odds of no answer.")] = None,
+    by_question: Annotated[
+        Path | None, typer.Option("--questions", help="Also write an answer a question, over all of its contexts.")
+    ] = None,
+    duplicate_ids: Duplicates = "error",
+    device: Device = "auto",
+    threads: Threads = None,
+    allow_pickle: Pickle = False,
+    as_json: Json = False,
+) -> None:
+    """Predict a whole data set: answers, answerability, or classes and scores of sentences. Gold answers and labels in it are
+    not looked at."""
+    from lamina.data.sources import check_writes
+    from lamina.utils.files import write_json
+    from lamina.utils.progress import shown
+
+    asked = {"predictions": out, "nbest": nbest, "null_odds": null_odds, "questions": by_question}
+    files = {name: path for name, path in asked.items() if path is not None}
+    for path in files.values():
+        if not path.absolute().parent.is_dir():
+            raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
+    check_writes(data, list(files.values()))
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    name, options = reader.task(task)
+    examples = reader.read(data, task=name, labelled=False, duplicate_ids=duplicate_ids)
+    with shown() as progress:
+        found = reader.predictions(examples, task=name, progress=progress)
+    if missing := sorted(files.keys() - found.keys()):
+        option = f"--{missing[0].replace('_', '-')}"
+        raise LaminaError(f"{option}: task {name!r} (head.type {options.head.type!r}) has no such predictions: leave it out")
+    for kind, path in files.items():
+        write_json(path, found[kind])
+    summary = reader.summary(examples, found, task=name)
+    print_json(summary | {"task": name, "out": str(out)}) if as_json else print(f"{_words(summary)}, written to {out}")
+
+
+@commands.command()
+def score(
+    data: DataOption,
+    predictions: Annotated[Path, typer.Option("--predictions", help="Predictions in the official SQuAD format.")],
+    null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Odds of no answer, as `predict` writes them.")] = None,
+    metric: Annotated[Literal["squad2", "squad1", "korquad"], typer.Option("--metric", help="Whose rules.")] = "squad2",
+    threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
+    missing: Annotated[Literal["error", "null"], typer.Option("--missing", help="Predictions that are not there.")] = "error",
+    nfc: Annotated[bool, typer.Option("--nfc", help="With --metric korquad: compare both sides in NFC.")] = False,
+    per: Annotated[
+        Literal["context", "question"],
+        typer.Option("--per", help="Of questions with several contexts: predictions by context, or by question."),
+    ] = "context",
+    duplicate_ids: Duplicates = "error",
+    as_json: Json = False,
+) -> None:
+    """Score a file of predictions: the official scripts' keys and values, and their default threshold."""
+    from lamina.data.sources import load_examples
+    from lamina.scoring.korquad import score_composed, score_korquad
+    from lamina.scoring.predictions import references, several_contexts, whole_questions
+    from lamina.scoring.squad import score_squad1, score_squad2
+    from lamina.utils.files import read_json
+
+    if nfc and metric != "korquad":
+        raise LaminaError("--nfc: only --metric korquad compares texts in NFC: leave it out")
+    if missing == "null" and metric != "squad2":
+        raise LaminaError("--missing null: only --metric squad2 asks for all predictions, the others count missing ones as 0")
+    examples = load_examples(data, duplicate_ids=duplicate_ids)
+    golds = references(examples if per == "context" else whole_questions(examples))
+    if metric != "squad2" and per == "context" and several_contexts(examples) and not all(golds.values()):
+        raise LaminaError(
+            f"--metric {metric}: some contexts hold no answer: score with --per question, or with --metric squad2"
+        )
+    texts = _mapping(predictions, read_json(predictions))
+    if metric != "squad2" and null_odds is not None:
+        name = "SQuAD 1.1" if metric == "squad1" else "KorQuAD 1.0"
+        raise LaminaError(f"--null-odds: {name} has no unanswerable questions: leave it out, or use --metric squad2")
+    if metric == "squad1":
+        scores = score_squad1(golds, texts)
+    elif metric == "korquad":
+        scores = score_composed(golds, texts) if nfc else score_korquad(golds, texts)
+    else:
+        odds = None if null_odds is None else _mapping(null_odds, read_json(null_odds))
+        scores = score_squad2(golds, texts, odds, threshold=threshold, missing=missing)
+    if as_json:
+        print_json(scores)
+        return
+    for key, value in scores.items():
+        print(f"{key}: {value:g}")
+
+
+def _tuned_first(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores at the tuned threshold at the top, as the official script has them; others as they are."""
+    if "tuned" not in scores:
+        return dict(scores)
+    also = {name: scores[name] for name in ("zero", "korquad", "korquad_always") if name in scores}
+    questions = {"questions": _tuned_first(scores["questions"])} if "questions" in scores else {}
+    return {**scores["tuned"], **also, **questions}
+
+
+def _words(summary: Mapping[str, Any]) -> str:
+    """Counts as text.
+
+    >>> _words({"questions": 3, "contexts": 3, "answered": 2, "threshold": 0.5})
+    '3 questions, 3 contexts, 2 answered'
+    """
+    return ", ".join(f"{value} {name}" for name, value in summary.items() if isinstance(value, int))
+
+
+def _mapping(path: Path, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise LaminaError(f"{path}: expected a JSON object of question ids, found a {type(value).__name__}")
+    return value

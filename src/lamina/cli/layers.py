@@ -1,0 +1,61 @@
+"""The command that shows which layers answer which questions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lamina.cli.app import (
+    DataOption,
+    Device,
+    Duplicates,
+    Json,
+    ModelArgument,
+    Threads,
+    load_model,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+commands = typer.Typer()
+
+
+@commands.command()
+def layers(
+    run: ModelArgument,
+    data: DataOption,
+    example: Annotated[str | None, typer.Option("--example", help="The id of the question to show token by token.")] = None,
+    questions: Annotated[int | None, typer.Option("--questions", min=1, help="Look at the first so many only.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The folder for what is written; RUN/layers if not given.")] = None,
+    duplicate_ids: Duplicates = "error",
+    device: Device = "auto",
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Say which layers answer which questions, for the mixers learned, dot, multiplicative and encoder."""
+    from lamina.data.sources import load_examples
+    from lamina.data.splits import first_questions
+    from lamina.experiments import layer_weights
+    from lamina.utils.files import expanded
+    from lamina.utils.progress import shown
+
+    reader = load_model(run, device, threads, allow_pickle=False)
+    examples = first_questions(load_examples(data, duplicate_ids=duplicate_ids, answers="ignore"), questions)
+    with shown() as progress:
+        seen = layer_weights.look_at_layers(reader.trained, examples, example=example, progress=progress)
+    files = layer_weights.write_layers(seen, expanded(run) / "layers" if out is None else out)
+    if as_json:
+        strip = asdict(seen.example) | {"weights": seen.example.weights.tolist()}
+        print_json(asdict(seen) | {"example": strip, "files": [str(file) for file in files]})
+        return
+    print("\n".join(layer_weights.table_lines(seen)))
+    print(f"\nquestion {seen.example.id}: {seen.example.question}")
+    print(f"answer: {'no answer' if seen.example.answer is None else seen.example.answer}")
+    print("\n".join(layer_weights.strip_lines(seen.example)))
+    print(f"written: {', '.join(map(str, files))}")

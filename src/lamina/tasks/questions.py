@@ -1,0 +1,76 @@
+"""What kinds of task that read questions share: their data, splits, epochs and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lamina.augment.per_epoch import rewrite
+from lamina.data.examples import Example
+from lamina.data.sources import load_examples
+from lamina.data.splits import choose_contexts, first_questions, hold_out, questions_of, sample_questions, without_unseen
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import WindowOptions, Windows, make_windows
+from lamina.errors import LaminaError
+from lamina.tasks.kind import EpochExamples, FileCache, Splits
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import TaskOptions
+    from lamina.config.train_options import TrainOptions
+
+FOR_SENTENCES: Final = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class")  # fields of data
+
+
+class Questions:
+    """Questions, each on one or several contexts."""
+
+    def check(self, task: TaskOptions, window: WindowOptions) -> None:
+        if odd := [name for name in FOR_SENTENCES if task.data.differs(name)]:
+            raise LaminaError(f"data.{odd[0]} is for sentences, but head.type {task.head.type!r} answers questions")
+        window.check()
+        eda = task.augment.eda
+        if task.data.choose != "answerable_first" and task.data.contexts is None:
+            raise LaminaError(f'data.choose = "{task.data.choose}" chooses nothing: say how many with data.contexts')
+        if eda is not None and eda.synonyms is not None and not {"synonyms", "insert"} & set(eda.operations):
+            raise LaminaError(
+                'augment.eda.synonyms are for the operations "synonyms" and "insert": add one of them to operations'
+            )
+
+    def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
+        return task
+
+    def read(self, task: TaskOptions, name: str, *, labelled: bool = True) -> list[Example]:
+        return load_examples(name, duplicate_ids=task.data.duplicate_ids, answers="check" if labelled else "ignore")
+
+    def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Example]:
+        """Whole articles are held out. The fraction and the contexts of a question are taken of the training split alone:
+        fractions share their held-out split, and the threshold is fitted for all contexts that a question may have."""
+        data = task.data
+        examples = sample_questions(self._cached(task, data.train, files), data.questions, seed)
+        kept, held_out = hold_out(examples, data.holdout, seed)
+        kept = choose_contexts(without_unseen(kept, held_out), data.contexts, data.choose, seed)
+        train = sample_questions(kept, data.share(len(questions_of(kept))), seed)
+        return Splits(train, held_out, self.dev(task, files) if dev else [])
+
+    def dev(self, task: TaskOptions, files: FileCache) -> list[Example]:
+        data = task.data
+        return [] if data.dev is None else first_questions(self._cached(task, data.dev, files), data.dev_questions)
+
+    def _cached(self, task: TaskOptions, name: str, files: FileCache) -> list[Example]:
+        return files.get(("questions", name, task.data.duplicate_ids), lambda: self.read(task, name))
+
+    def counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        return {"questions": len(questions_of(examples)), "contexts": len(examples)}
+
+    def text(self, example: Example) -> tuple[str, str | None]:
+        return example.question, example.context
+
+    def unlabelled(self, examples: Sequence[Example]) -> Sequence[Example]:
+        return [replace(example, answers=()) for example in examples]
+
+    def epoch(self, examples: Sequence[Example], task: TaskOptions, train: TrainOptions, number: int) -> EpochExamples[Example]:
+        return EpochExamples(*rewrite(examples, task.augment, seed=train.seed, lap=number, epochs=train.epochs))
+
+    def windows(self, examples: Sequence[Example], tokenizer: Tokenizer, task: TaskOptions, window: WindowOptions) -> Windows:
+        return make_windows(examples, tokenizer, window)

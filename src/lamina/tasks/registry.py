@@ -1,0 +1,25 @@
+"""All kinds of task, and the kind of a head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lamina.tasks.answerability import ANSWERABILITY
+from lamina.tasks.kind import AnyKind
+from lamina.tasks.sentences import SENTENCES
+from lamina.tasks.spans import SPANS
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import Recipe, TaskOptions
+
+KINDS: Final[dict[str, AnyKind]] = {"spans": SPANS, "answerability": ANSWERABILITY, "sentences": SENTENCES}
+
+
+def kind_of(task: TaskOptions) -> AnyKind:
+    """The kind of a task, by its head."""
+    return KINDS[task.head.kind]
+
+
+def tasks_of(recipe: Recipe, kind: AnyKind) -> dict[str, TaskOptions]:
+    """The tasks of a recipe that are of this kind."""
+    return {name: task for name, task in recipe.tasks.items() if kind_of(task) is kind}

@@ -1,0 +1,206 @@
+"""Sentences, or pairs of them, with a class or a score.
+
+Classes are scored by accuracy and macro-F1, scores by the correlations of Pearson and Spearman.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+
+from lamina.answers.decisions import SentenceDecision
+from lamina.answers.saved_outputs import save_arrays
+from lamina.answers.sentences import ItemOutputs, ScoreMap, best_threshold, mapped, predicted_classes, predicted_scores
+from lamina.augment.per_epoch import AugmentOptions
+from lamina.data.examples import Sentence
+from lamina.data.labels import Labels, labels_in
+from lamina.data.sentence_windows import make_sentence_windows
+from lamina.data.sources import load_sentences
+from lamina.data.splits import every, hold_out_sentences, per_class, sample
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import WindowOptions, Windows
+from lamina.errors import LaminaError
+from lamina.scoring.sentence import Doubles, accuracy, distribution, macro_f1, pearson, spearman
+from lamina.tasks.kind import Data, EpochExamples, Evaluation, FileCache, Infer, Json, Scores, Splits
+from lamina.utils.run_folder import Run
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import DataOptions, Recipe, TaskOptions
+    from lamina.config.train_options import TrainOptions
+
+MAPS: Final[tuple[Literal["bins", "cut"], ...]] = ("bins", "cut")
+VECTORS: Final = ("first", "second")  # outputs that are large, and that nothing is scored by
+
+
+@dataclass(frozen=True)
+class SentenceSettings:
+    labels: Labels
+    score_map: ScoreMap = "none"
+    fixed_threshold: bool = False  # a pair is alike from the logit 0 on, whatever the held-out split says
+
+
+class Sentences:
+    """Outputs are the fields of the head's outputs, each with a row an item."""
+
+    decision = SentenceDecision
+
+    def check(self, task: TaskOptions, window: WindowOptions) -> None:
+        if task.augment != AugmentOptions():
+            raise LaminaError(f"augment is for questions, but head.type {task.head.type!r} judges sentences")
+        if odd := [name for name in ("contexts", "choose") if task.data.differs(name)]:
+            raise LaminaError(f"data.{odd[0]} is for questions, but head.type {task.head.type!r} judges sentences")
+
+    def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
+        """With the labels, and whether a row is a pair of texts, as the training file has them."""
+        data = task.data
+        known = data.classes is not None or data.scores is not None
+        if known and data.pairs is not None:
+            return task
+        sentences = self._cached(data, data.train, files)
+        found: dict[str, object] = {"pairs": sentences[0].second is not None}
+        if not known:
+            labels = labels_in(str(sentence.label) for sentence in sentences)
+            if not labels.are_scores and not 2 <= len(labels.classes) <= max(2, len(sentences) // 3):
+                one = len(labels.classes) == 1
+                what = f"all labels are {labels.classes[0]!r}" if one else f"there are {len(labels.classes)} different labels"
+                raise LaminaError(f"{data.train}: {what}: name the column of the labels with data.columns.label")
+            found |= {"scores": (labels.low, labels.high)} if labels.are_scores else {"classes": labels.classes}
+        return task.model_copy(update={"data": data.model_copy(update=found)})
+
+    def read(self, task: TaskOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
+        return _load(task.data, name, labelled=labelled)
+
+    def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Sentence]:
+        """Rows that share a text are held out together. The fraction is taken of the training split alone."""
+        data = task.data
+        sentences = self._cached(data, data.train, files)
+        if data.dev_every is not None:
+            sentences, _ = every(sentences, data.dev_every)
+        left, held_out = hold_out_sentences(sample(sentences, data.questions, seed), data.holdout, seed)
+        chosen = per_class(left, data.per_class, seed)
+        return Splits(sample(chosen, data.share(len(chosen)), seed), held_out, self.dev(task, files) if dev else [])
+
+    def dev(self, task: TaskOptions, files: FileCache) -> list[Sentence]:
+        data = task.data
+        if data.dev_every is not None:
+            return every(self._cached(data, data.train, files), data.dev_every)[1][: data.dev_questions]
+        return [] if data.dev is None else self._cached(data, data.dev, files)[: data.dev_questions]
+
+    def counts(self, examples: Sequence[Sentence]) -> dict[str, int]:
+        return {"sentences": len(examples)}
+
+    def text(self, example: Sentence) -> tuple[str, str | None]:
+        return example.first, example.second
+
+    def unlabelled(self, examples: Sequence[Sentence]) -> Sequence[Sentence]:
+        return [replace(sentence, label=None) for sentence in examples]
+
+    def epoch(
+        self, examples: Sequence[Sentence], task: TaskOptions, train: TrainOptions, number: int
+    ) -> EpochExamples[Sentence]:
+        return EpochExamples(examples)
+
+    def windows(self, examples: Sequence[Sentence], tokenizer: Tokenizer, task: TaskOptions, window: WindowOptions) -> Windows:
+        sides = cast(Any, task.head).sides  # only heads of sentences have this kind
+        return make_sentence_windows(examples, tokenizer, task.data.labels, length=window.length, sides=sides)
+
+    def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> SentenceSettings:
+        return SentenceSettings(task.data.labels, score_map(task), task.head.type == "cosine" and task.head.paper_sigmoid)
+
+    def outputs(self, infer: Infer, data: Data[Sentence]) -> ItemOutputs:
+        return infer.items(data.windows)
+
+    def fit(self, outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings) -> SentenceDecision:
+        return SentenceDecision(threshold=0.0 if settings.labels.are_scores else _threshold(outputs, data, settings))
+
+    def evaluate(
+        self,
+        outputs: ItemOutputs,
+        data: Data[Sentence],
+        settings: SentenceSettings,
+        decision: SentenceDecision | None = None,
+    ) -> Evaluation:
+        gold = gold_labels(data)
+        if settings.labels.are_scores:
+            r = pearson(predicted_scores(outputs, settings.score_map), gold)
+            return Evaluation(100 * r, {"pearson": r})
+        threshold = _threshold(outputs, data, settings) if decision is None else decision.threshold
+        found = accuracy(predicted_classes(outputs, threshold), gold)
+        return Evaluation(100 * found, {"accuracy": found})
+
+    def score(
+        self, outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings, decision: SentenceDecision
+    ) -> Scores:
+        gold = gold_labels(data)
+        if settings.labels.are_scores:
+            return correlations(outputs, predicted_scores(outputs, settings.score_map), gold)
+        classes, predicted = settings.labels.classes, predicted_classes(outputs, decision.threshold)
+        at_zero = {"accuracy_at_0": accuracy(predicted_classes(outputs, 0.0), gold)} if "cosine" in outputs else {}
+        return {
+            "accuracy": accuracy(predicted, gold),
+            "macro_f1": macro_f1(predicted, gold),
+            **at_zero,
+            "predicted": distribution(predicted, classes),
+            "gold": distribution(gold, classes),
+        }
+
+    def predict(
+        self, outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings, decision: SentenceDecision
+    ) -> dict[str, Json]:
+        """The class of each sentence, or its score in the range of the labels."""
+        labels = settings.labels
+        if labels.are_scores:
+            found: list[str] | list[float] = [
+                labels.score(float(share)) for share in predicted_scores(outputs, settings.score_map)
+            ]
+        else:
+            found = [labels.classes[number] for number in predicted_classes(outputs, decision.threshold).tolist()]
+        return {"predictions": {sentence.id: label for sentence, label in zip(data.examples, found, strict=True)}}
+
+    def summary(self, predictions: Mapping[str, Json], decision: SentenceDecision) -> dict[str, object]:
+        return {}
+
+    def save(self, run: Run, outputs: ItemOutputs, data: Data[Sentence]) -> None:
+        kept = {name: values for name, values in outputs.items() if name not in VECTORS}
+        save_arrays(run.outputs, kept, data.windows.fingerprint)
+
+    def _cached(self, data: DataOptions, name: str, files: FileCache) -> list[Sentence]:
+        return files.get(("sentences", name, data.columns, data.skip_broken), lambda: _load(data, name))
+
+
+def _load(data: DataOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
+    known = data.classes is not None
+    return load_sentences(name, data.columns, skip_broken=data.skip_broken, labelled=labelled, known_labels=known)
+
+
+def score_map(task: TaskOptions) -> ScoreMap:
+    """How a pair's score is read: its cosine, mapped as the recipe says, or what binary cross-entropy taught."""
+    if task.head.type != "cosine":
+        return "none"
+    return "sigmoid" if task.objective.type == "binary_cross_entropy" and task.head.map == "none" else task.head.map
+
+
+def gold_labels(data: Data[Sentence]) -> Doubles:
+    return np.asarray(data.windows.labels, np.float64)
+
+
+def correlations(outputs: ItemOutputs, predicted: Doubles, gold: Doubles) -> dict[str, float | dict[str, float]]:
+    """Pearson and Spearman of the predicted scores. For cosines also those of the bare cosines, which may lie below every
+    score, and those that the paper's static maps would give."""
+    found: dict[str, float | dict[str, float]] = {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
+    if "cosine" in outputs:
+        found |= {f"{score.__name__}_of_cosine": score(outputs["cosine"], gold) for score in (pearson, spearman)}
+        found["pearson_of_maps"] = {how: pearson(mapped(outputs["cosine"], how), gold) for how in MAPS}
+    return found
+
+
+def _threshold(outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings) -> float:
+    if settings.fixed_threshold or "cosine" not in outputs:
+        return 0.0
+    return best_threshold(outputs["logits"], gold_labels(data))
+
+
+SENTENCES = Sentences()

@@ -1,0 +1,111 @@
+"""Questions that are answered with spans of their contexts.
+
+Every context is an example. Where questions have several contexts, each question is also scored over all of them, with its
+own threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lamina.answers.decisions import SpanDecision
+from lamina.answers.decode import AnswerOptions, Prediction, decode
+from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
+from lamina.answers.saved_outputs import save_outputs
+from lamina.data.examples import Example
+from lamina.data.logits import SpanLogits
+from lamina.data.tokenizer import Tokenizer
+from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
+from lamina.scoring.predictions import by_question, calibrate, score_at, score_both, several_contexts, tune_threshold
+from lamina.tasks.kind import Data, Evaluation, Infer, Json, Scores
+from lamina.tasks.questions import Questions
+from lamina.utils.run_folder import Run
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import Recipe, TaskOptions
+
+Scorer = Literal["official", "bertvision_legacy", "korquad"]
+
+
+@dataclass(frozen=True)
+class SpanSettings:
+    answer: AnswerOptions
+    tokenizer: Tokenizer
+    scorer: Scorer = "official"
+
+
+class Spans(Questions):
+    decision = SpanDecision
+
+    def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> SpanSettings:
+        return SpanSettings(recipe.answer, tokenizer, recipe.train.scorer)
+
+    def outputs(self, infer: Infer, data: Data[Example]) -> SpanLogits:
+        return infer.spans(data.windows)
+
+    def fit(self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings) -> SpanDecision:
+        predictions = _decode(outputs, data, settings)
+        threshold, _ = tune_threshold(predictions, data.examples)
+        calibration = calibrate(predictions, data.examples)
+        of_questions = None
+        if several_contexts(data.examples):
+            of_questions, _ = tune_threshold(*by_question(predictions, data.examples, settings.answer.across))
+        return SpanDecision(threshold=threshold, calibration=calibration, question_threshold=of_questions)
+
+    def evaluate(
+        self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision | None = None
+    ) -> Evaluation:
+        """At the decision's threshold the official scores; without one, the best balanced F1."""
+        predictions = _decode(outputs, data, settings)
+        if decision is not None:
+            scores = score_at(predictions, data.examples, decision.threshold)
+            return Evaluation(scores["f1"], {"f1": scores["f1"], "exact": scores["exact"]})
+        threshold, mean = tune_threshold(predictions, data.examples)
+        metrics = {"balanced_f1": mean, "threshold": threshold}
+        if several_contexts(data.examples):
+            questions = by_question(predictions, data.examples, settings.answer.across)
+            metrics["question_balanced_f1"] = tune_threshold(*questions)[1]
+        return Evaluation(mean, metrics)
+
+    def score(self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision) -> Scores:
+        scores = score_both(
+            _decode(outputs, data, settings),
+            data.examples,
+            decision.threshold,
+            decision.over_contexts,
+            settings.answer.across,
+            korean=settings.scorer == "korquad",
+        )
+        if settings.scorer == "bertvision_legacy":
+            gold = gold_pieces(data.examples, settings.tokenizer)
+            scores["bertvision_legacy"] = bertvision_legacy(data.windows, outputs, gold)
+        return scores
+
+    def predict(
+        self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision
+    ) -> dict[str, Json]:
+        """Files in the format of the official SQuAD script; `questions` has one answer a question, over all of its contexts."""
+        predictions = _decode(outputs, data, settings)
+        grouped, _ = by_question(predictions, data.examples, settings.answer.across)
+        limit = decision.over_contexts if several_contexts(data.examples) else decision.threshold
+        return {
+            "predictions": predictions_json(predictions, decision.threshold),
+            "null_odds": null_odds_json(predictions),
+            "nbest": nbest_json(predictions),
+            "questions": predictions_json(grouped, limit),
+        }
+
+    def summary(self, predictions: Mapping[str, Json], decision: SpanDecision) -> dict[str, object]:
+        return {"answered": sum(map(bool, predictions["predictions"].values())), "threshold": decision.threshold}
+
+    def save(self, run: Run, outputs: SpanLogits, data: Data[Example]) -> None:
+        save_outputs(run, data.windows, outputs)
+
+
+def _decode(outputs: SpanLogits, data: Data[Example], settings: SpanSettings) -> Sequence[Prediction]:
+    return decode(data.windows, outputs.start, outputs.end, data.examples, settings.answer)
+
+
+SPANS = Spans()

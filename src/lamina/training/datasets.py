@@ -1,0 +1,92 @@
+"""Recipe -> the datasets of a training: each task's splits to train on, to fit decisions on, and to score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lamina.config.recipe import Recipe, TaskOptions
+from lamina.data.tokenizer import Tokenizer
+from lamina.encoder import load as encoders
+from lamina.errors import LaminaError
+from lamina.state_cache.dataset import AugmentedDataset, Dataset, EpochCache
+from lamina.tasks.checks import of_task
+from lamina.tasks.kind import FileCache
+from lamina.tasks.registry import kind_of
+from lamina.utils.progress import Progress
+
+AnyDataset = Dataset[Any]  # of questions or of sentences
+Datasets = Mapping[str, AnyDataset]  # by task
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """All that a training reads. Each split holds a dataset for every task."""
+
+    source: encoders.Source
+    tokenizer: Tokenizer
+    train: Datasets
+    holdout: Datasets
+    dev: Datasets
+
+
+def load_data(
+    recipe: Recipe, source: encoders.Source, files: FileCache, progress: Progress, *, dev: bool = True
+) -> TrainingData:
+    """Reads everything before training starts: a mistake in a dev set must not wait for the end. Without `dev`, no dev set is
+    read."""
+    tokenizer = encoders.load_tokenizer(source)
+    train, holdout, scored = dict[str, AnyDataset](), dict[str, AnyDataset](), dict[str, AnyDataset]()
+    for name, task in recipe.tasks.items():
+        progress.say(f"reading {task.data.train}")
+        kind = kind_of(task)
+        try:
+            splits = kind.splits(task, recipe.train.seed, files, dev=dev)
+            train[name] = training_dataset(recipe, name, splits.train, tokenizer)
+            holdout[name] = dataset_of(recipe, task, splits.holdout, tokenizer)
+            scored[name] = dataset_of(recipe, task, splits.dev, tokenizer)
+        except LaminaError as error:
+            raise LaminaError(of_task(name, str(error))) from None
+        which = f"{name}: " if len(recipe.tasks) > 1 else ""
+        told, held_out = (counted(kind.counts(examples)) for examples in (splits.train, splits.holdout))
+        progress.say(f"{which}{told} in {len(train[name].windows)} windows to train on, {held_out} held out")
+    return TrainingData(source, tokenizer, train, holdout, scored)
+
+
+def dataset_of(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyDataset:
+    """Examples of a task with their windows."""
+    return Dataset(examples, kind_of(task).windows(examples, tokenizer, task, recipe.window))
+
+
+def training_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyDataset:
+    """What a task trains on; where augmentation changes the texts with each epoch, a dataset that makes each epoch's."""
+    make = partial(epoch_dataset, recipe, name, examples, tokenizer)
+    if not recipe.tasks[name].augment.by_lap:
+        return make(0)
+    epochs = EpochCache(make)
+    first = epochs.dataset(0)
+    return AugmentedDataset(first.examples, first.windows, epochs=epochs)
+
+
+def epoch_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer, epoch: int) -> AnyDataset:
+    """What a task trains on in one epoch."""
+    task = recipe.tasks[name]
+    made, moments = kind_of(task).epoch(examples, task, recipe.train, epoch)
+    dataset = dataset_of(recipe, task, made, tokenizer)
+    if moments is None:
+        return dataset
+    return Dataset(made, dataset.windows, moments=np.array(moments)[dataset.windows.example])
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Counts as text; the second is left out where it says nothing new.
+
+    >>> counted({"questions": 12, "contexts": 36}), counted({"questions": 12, "contexts": 12}), counted({"sentences": 3})
+    ('12 questions with 36 contexts', '12 questions', '3 sentences')
+    """
+    (noun, count), *more = counts.items()
+    return f"{count} {noun}" + "".join(f" with {number} {other}" for other, number in more if number != count)

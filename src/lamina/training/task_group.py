@@ -1,0 +1,116 @@
+"""The tasks of a recipe together: evaluated, fitted and scored, each by its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lamina.answers.decisions import Decision
+from lamina.config.recipe import Recipe
+from lamina.data.tokenizer import Tokenizer
+from lamina.model import Model
+from lamina.model.inference import TorchInference
+from lamina.scoring.sentence import TaskScore, overall
+from lamina.tasks.kind import AnyKind, Evaluation, Scores
+from lamina.tasks.registry import kind_of
+from lamina.tasks.sentences import SENTENCES
+from lamina.training.datasets import AnyDataset, Datasets
+from lamina.utils.files import make_folder, write_json
+from lamina.utils.progress import Progress, Silent
+from lamina.utils.run_folder import Run
+
+Decisions = Mapping[str, Decision]  # by task
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A task of the group."""
+
+    name: str
+    kind: AnyKind
+    settings: Any
+
+    def outputs(self, model: Model, dataset: AnyDataset, progress: Progress | None = None) -> Any:
+        infer = TorchInference(model, self.name, dataset.store, progress or Silent())
+        return self.kind.outputs(infer, dataset)
+
+
+def decisions_json(decisions: Decisions) -> dict[str, dict[str, Any]]:
+    """Decisions as run.json has them."""
+    return {name: decision.model_dump(mode="json", exclude_none=True) for name, decision in decisions.items()}
+
+
+class TaskGroup:
+    """All tasks of a recipe."""
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
+        self._choose = recipe.train.choose
+        self._members = [
+            _Member(name, kind_of(task), kind_of(task).settings(recipe, task, tokenizer)) for name, task in recipe.tasks.items()
+        ]
+
+    def evaluate(self, model: Model, datasets: Datasets, decisions: Decisions | None = None) -> Evaluation:
+        """The score of one task; with several tasks their mean, or the score of the task that the recipe chooses by."""
+        found = {
+            one.name: one.kind.evaluate(
+                one.outputs(model, datasets[one.name]),
+                datasets[one.name],
+                one.settings,
+                None if decisions is None else decisions[one.name],
+            )
+            for one in self._members
+            if datasets[one.name].examples
+        }
+        if len(self._members) == 1:
+            return next(iter(found.values()))
+        metrics = {f"{name}.{key}": value for name, one in found.items() for key, value in one.metrics.items()}
+        scores = {name: one.score for name, one in found.items()}
+        mean = sum(scores.values()) / len(scores)
+        return Evaluation(mean if self._choose == "mean" else scores[self._choose], metrics | {"mean": mean})
+
+    def fit(self, model: Model, datasets: Datasets) -> Decisions:
+        """The decision of each task, fitted on its held-out split; the default where that is empty."""
+        return {
+            one.name: one.kind.fit(one.outputs(model, datasets[one.name]), datasets[one.name], one.settings)
+            if datasets[one.name].examples
+            else one.kind.decision()
+            for one in self._members
+        }
+
+    def score(self, run: Run, model: Model, datasets: Datasets, decisions: Decisions, progress: Progress) -> None:
+        """Scores all dev sets that there are; writes the scores, the predictions and the outputs."""
+        scores: dict[str, Scores] = {}
+        for one in self._members:
+            dataset = datasets[one.name]
+            if dataset.examples:
+                folder = run if len(self._members) == 1 else run.task(one.name)
+                outputs = one.outputs(model, dataset, progress)
+                arguments = outputs, dataset, one.settings, decisions[one.name]
+                scores[one.name] = one.kind.score(*arguments)
+                make_folder(folder.path)
+                for name, content in one.kind.predict(*arguments).items():
+                    write_json(folder.path / f"{name}.json", content)
+                one.kind.save(folder, outputs, dataset)
+        if not scores:
+            return
+        if len(self._members) == 1:
+            write_json(run.scores, next(iter(scores.values())))
+        else:
+            write_json(run.scores, scores | self._overall(scores, datasets))
+
+    def _overall(self, scores: Mapping[str, Scores], datasets: Datasets) -> dict[str, Scores]:
+        """Paper 002's overall scores, where all tasks are of sentences and every one has a dev set."""
+        if len(scores) != len(self._members) or any(one.kind is not SENTENCES for one in self._members):
+            return {}
+        summary = overall(
+            [
+                TaskScore(
+                    values["pearson"] if "pearson" in values else values["accuracy"],
+                    rows=len(datasets[name].examples),
+                    correlation="pearson" in values,
+                )
+                for name, values in scores.items()
+            ]
+        )
+        return {"overall": summary}
