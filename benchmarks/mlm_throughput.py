@@ -26,13 +26,14 @@ import transformers
 
 from common import find_data, parser, print_ratio, print_table, take_turns, use_threads
 from lamina.encoder.load import minilm_folder
-from lamina.pretraining.folder import Pretraining
-from lamina.pretraining.recipe import parse_pretrain_recipe
+from lamina.pretraining.corpus import Corpus
+from lamina.pretraining.folder import PretrainingFolder
+from lamina.pretraining.loop import fit_encoder, plan_sequences, pretraining_optimizer
+from lamina.pretraining.pretrain_recipe import parse_pretrain_recipe
+from lamina.pretraining.setup import set_up
 from lamina.pretraining.texts import TextSource, read_texts
-from lamina.pretraining.trainer import Corpus, fit, make_optimizer, make_plan, prepare
-from lamina.training.checkpoint import State
 from lamina.utils.progress import Silent
-from ours import Done
+from ours import Done, Stopwatch
 from run_qa import BATCH, Columns, load_tokenizer
 from train_throughput import EPOCHS, WARM_UP, rate_of
 
@@ -68,27 +69,14 @@ class Ours:
     def __init__(self, texts: Sequence[str], **fields: Any) -> None:
         train = {"device": "cpu", "epochs": EPOCHS}
         self.recipe = parse_pretrain_recipe({"texts": ["-"], "holdout": 0, "head_first": 0, "train": train, **fields})
-        self.material = prepare(self.recipe, Corpus(list(texts), [], [], []), Pretraining(Path()), Silent())
+        self.setup = set_up(self.recipe, Corpus(list(texts), [], [], []), PretrainingFolder(Path()), Silent())
 
     def run(self, seed: int, done: Done) -> float:
         """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
         train = self.recipe.train.model_copy(update={"seed": seed})
         recipe = self.recipe.model_copy(update={"train": train})
-        state = State()
-
-        def record(_: dict[str, object]) -> None:
-            state.stopped = done(state.step, state.costs.train_seconds)
-
-        fit(
-            recipe,
-            self.material,
-            make_plan(recipe, self.material.training),
-            make_optimizer(self.material.model, train),
-            state=state,
-            record=record,
-            save=lambda _: None,
-            progress=Silent(),
-        )
+        plan, optimizer = plan_sequences(recipe, self.setup.data.training), pretraining_optimizer(self.setup.model, train)
+        state = fit_encoder(recipe, self.setup, plan, optimizer, Stopwatch(done), Silent())
         return state.costs.tokens / state.costs.train_seconds
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from lamina.state_cache.dataset import Dataset
 from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
 from lamina.training.datasets import TrainingData
-from lamina.training.loop import fit
+from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.steps import make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.utils.progress import Silent
@@ -56,32 +56,37 @@ class Ours:
         options = self.recipe.train.model_copy(update={"seed": seed})
         datasets = {"main": self.dataset}
         plan = make_plan(options, datasets, self.model, build_losses(self.recipe), datasets)
-        state = State()
-        stopped = began = time.perf_counter()
-
-        def record(_: dict[str, object]) -> None:
-            nonlocal stopped
-            stopped = time.perf_counter()
-            state.stopped = done(state.step, stopped - began)
-
-        fit(
-            self.model,
-            build_losses(self.recipe),
+        precision = choose_precision(options.precision, next(self.model.parameters()).device)
+        optimizer = make_optimizer(self.model, options)
+        stopwatch = Stopwatch(done)
+        state = fit(
+            Optimisation(self.model, build_losses(self.recipe), optimizer, options, precision),
             [(epoch, partial(make_step, datasets, turn, options.memory_tokens)) for epoch, turn in plan],
-            evaluate=no_evaluation,
-            evaluate_at=set(),
-            optimizer=make_optimizer(self.model, options),
-            options=options,
-            precision=choose_precision(options.precision, next(self.model.parameters()).device),
-            state=state,
-            record=record,
-            save=lambda _: None,
-            progress=Silent(),
+            Evaluations(no_evaluation, at=set()),
+            stopwatch,
+            Silent(),
         )
+        seconds = stopwatch.seconds
         trained = np.concatenate([draw.items for _, turn in plan[: state.step] for draw in turn])
-        self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / (stopped - began))
+        self.flops.append(useful_flops(self.model.encoder.config, self.windows.lengths[trained]) / seconds)
         self.computing.append(1 - state.costs.read_seconds / state.costs.train_seconds)
-        return state.costs.tokens / (stopped - began)
+        return state.costs.tokens / seconds
+
+
+class Stopwatch:
+    """In place of a recorder: writes nothing, measures the time to the last step, and stops the training when it is done."""
+
+    def __init__(self, done: Done) -> None:
+        self.state = State()
+        self.seconds = 0.0
+        self._done = done
+        self._began = time.perf_counter()
+
+    def record(self, entry: Mapping[str, object]) -> None:
+        self.seconds = time.perf_counter() - self._began
+        self.state.stopped = self._done(self.state.step, self.seconds)
+
+    def save(self) -> None: ...
 
 
 def no_evaluation(_: Model) -> Evaluation:

@@ -79,7 +79,7 @@ def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
     dataset, _ = dataset_of(made)
     plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
     for lap in range(2):
-        items = sorted(item for _, (draw,) in plan if draw.lap == lap for item in draw.items.tolist())
+        items = sorted(item for _, (draw,) in plan if draw.task_epoch == lap for item in draw.items.tolist())
         assert items == dataset.usable(lap).tolist()
 
 
@@ -120,7 +120,7 @@ def changes(made: Recipe) -> list[int]:
     plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
     found: list[int] = []
     for _, (draw,) in plan:
-        lap = dataset.at(draw.lap)
+        lap = dataset.at(draw.task_epoch)
         for example in (lap.examples[number] for number in lap.windows.example[draw.items]):
             now, before = (Counter(one.context.split()) for one in (example, learned[example.id]))
             found.append(((now - before) + (before - now)).total())

@@ -18,7 +18,6 @@ from lamina.config.recipe import Recipe
 from lamina.data.batches import Batch, make_batch
 from lamina.encoder import load as encoders
 from lamina.heads import ClassOutputs, HeadOptions, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
-from lamina.heads.outputs import logits_of
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.mixers import MixerOptions
 from lamina.model import Model
@@ -26,6 +25,7 @@ from lamina.model.inference import item_outputs, span_logits
 from lamina.model.weights import load_weights, trained_weights
 from lamina.objectives import ObjectiveOptions
 from lamina.scoring.answerability import IMPOSSIBLE
+from tests.outputs import logits_of
 from tests.tiny import corpus, sentences, windows
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"

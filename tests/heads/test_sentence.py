@@ -24,13 +24,13 @@ from lamina.heads import (
     RegressionHeadOptions,
     ScoreOutputs,
 )
-from lamina.heads.outputs import logits_of
 from lamina.heads.sentence import SentenceHead, pool
 from lamina.mixers import LayerAttention, Mixer, Shape
 from lamina.mixers.attention import DotOptions, LayerEncoderOptions, MultiplicativeOptions
 from lamina.mixers.compression import CompressionOptions
 from lamina.mixers.pooling import AverageOptions, LastLayerOptions, LearnedOptions
 from lamina.model import Model, Task
+from tests.outputs import logits_of
 from tests.tiny import sentences
 
 WIDTH = 16

@@ -16,7 +16,7 @@ from lamina.config.parse import parse_recipe
 from lamina.config.train_options import TrainOptions
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
-from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs, logits_of
+from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.model import Model
 from lamina.objectives import DistilOptions, Remembers, SpanLoss, TermsOptions
 from lamina.objectives.distil import Distil, LastSteps, MeanOfLastSteps, MovingMean, mean_of
@@ -27,6 +27,7 @@ from lamina.training import steps as planning
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 from tests import tiny
 from tests.objectives.small import EACH_HEAD, THREE, batch_of, model_of, objective_of
+from tests.outputs import logits_of
 
 EACH_TEACHER = pytest.mark.parametrize("teacher", ["sda", "sdv", "ema"])
 
@@ -490,11 +491,13 @@ def test_a_time_budget_knows_what_the_teacher_costs(options: dict[str, int], mon
     term = distil(teacher="sdv", **options)
     asked: list[Batch] = []
 
-    def taught(model: Model, batch: Batch) -> Outputs:
-        asked.append(batch)
-        return Distil.taught(term, model, batch)
+    original = Distil.taught
 
-    monkeypatch.setattr(term, "taught", taught)
+    def taught(self: Distil, model: Model, batch: Batch) -> Outputs:
+        asked.append(batch)
+        return original(self, model, batch)
+
+    monkeypatch.setattr(Distil, "taught", taught)  # of the class: the probe works on a copy of the term
     losses = {"main": Loss([SpanLoss(), term])}
     made, held_out = ({"main": Dataset(tiny.corpus(size), tiny.windows(tiny.corpus(size)))} for size in (3, 1))
     model = tiny.model(dropout=0.1)

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.data.tokenizer import NO_WORD, Longs
-from lamina.pretraining.masking import EVALUATION, Batch, MaskOptions, Replacements, choose, make_batch, noise
-from lamina.pretraining.sequences import Rows, make_rows
+from lamina.pretraining.masking import (
+    EVALUATION,
+    MaskedBatch,
+    MaskOptions,
+    Replacements,
+    choose_masked,
+    make_masked_batch,
+    noise,
+)
+from lamina.pretraining.sequences import TokenSequences, make_sequences
 from tests.tiny import corpus, tokenizer
 
 ORDINARY = np.arange(5, 105)
@@ -21,8 +29,8 @@ FIRST, LAST = 2, 3  # special tokens around a row
 
 
 @st.composite
-def rows(draw: st.DrawFn, most: int = 12) -> Rows:
-    """Rows of words of one to four tokens between special tokens; some words are special or unknown."""
+def sequences(draw: st.DrawFn, most: int = 12) -> TokenSequences:
+    """Sequences of words of one to four tokens between special tokens; some words are special or unknown."""
     ids: list[int] = []
     words: list[int] = []
     starts = [0]
@@ -37,7 +45,7 @@ def rows(draw: st.DrawFn, most: int = 12) -> Rows:
         ids.append(LAST)
         words.append(NO_WORD)
         starts.append(len(ids))
-    return Rows(
+    return TokenSequences(
         np.array(starts),
         np.array(ids, np.int32),
         np.zeros(len(ids), np.int32),
@@ -47,12 +55,14 @@ def rows(draw: st.DrawFn, most: int = 12) -> Rows:
     )
 
 
-def batch_of(data: Rows, options: MaskOptions = DEFAULTS, *, seed: int = 0, epoch: int = 0, only: Longs | None = None) -> Batch:
+def batch_of(
+    data: TokenSequences, options: MaskOptions = DEFAULTS, *, seed: int = 0, epoch: int = 0, only: Longs | None = None
+) -> MaskedBatch:
     chosen = np.arange(len(data)) if only is None else only
-    return make_batch(data, chosen, REPLACEMENTS, options, seed, epoch)
+    return make_masked_batch(data, chosen, REPLACEMENTS, options, seed, epoch)
 
 
-def hidden(data: Rows, batch: Batch) -> npt.NDArray[np.bool_]:
+def hidden(data: TokenSequences, batch: MaskedBatch) -> npt.NDArray[np.bool_]:
     """Which tokens of the data must be guessed."""
     flat = np.zeros(batch.mask.numel(), np.bool_)
     flat[batch.places.numpy()] = True
@@ -60,8 +70,8 @@ def hidden(data: Rows, batch: Batch) -> npt.NDArray[np.bool_]:
     return real
 
 
-@given(rows(), st.floats(0.01, 0.9), st.integers(0, 5), st.integers(0, 5))
-def test_the_share_is_hidden_and_at_least_one_token(data: Rows, share: float, seed: int, epoch: int) -> None:
+@given(sequences(), st.floats(0.01, 0.9), st.integers(0, 5), st.integers(0, 5))
+def test_the_share_is_hidden_and_at_least_one_token(data: TokenSequences, share: float, seed: int, epoch: int) -> None:
     found = hidden(data, batch_of(data, MaskOptions(share=share), seed=seed, epoch=epoch))
     for row in range(len(data)):
         part = slice(data.starts[row], data.starts[row + 1])
@@ -69,8 +79,8 @@ def test_the_share_is_hidden_and_at_least_one_token(data: Rows, share: float, se
         assert found[part].sum() == (max(1, np.floor(share * ordinary + 0.5)) if ordinary else 0)
 
 
-@given(rows(), st.booleans(), st.sampled_from(["80/10/10", "all"]))
-def test_special_tokens_and_padding_are_left_alone(data: Rows, whole_words: bool, replace: str) -> None:
+@given(sequences(), st.booleans(), st.sampled_from(["80/10/10", "all"]))
+def test_special_tokens_and_padding_are_left_alone(data: TokenSequences, whole_words: bool, replace: str) -> None:
     options = MaskOptions.model_validate({"share": 0.5, "whole_words": whole_words, "replace": replace})
     batch = batch_of(data, options)
     assert np.isin(batch.targets.numpy(), ORDINARY).all()
@@ -83,8 +93,8 @@ def test_special_tokens_and_padding_are_left_alone(data: Rows, whole_words: bool
     assert torch.equal(torch.from_numpy(original).flatten()[batch.places], batch.targets)
 
 
-@given(rows(), st.floats(0.05, 0.6), st.integers(0, 3))
-def test_words_are_hidden_whole(data: Rows, share: float, epoch: int) -> None:
+@given(sequences(), st.floats(0.05, 0.6), st.integers(0, 3))
+def test_words_are_hidden_whole(data: TokenSequences, share: float, epoch: int) -> None:
     found = hidden(data, batch_of(data, MaskOptions(share=share, whole_words=True), epoch=epoch))
     for word in set(data.words.tolist()) - {NO_WORD}:
         assert len(set(found[data.words == word].tolist())) == 1
@@ -96,8 +106,8 @@ def test_words_are_hidden_whole(data: Rows, share: float, epoch: int) -> None:
             assert found[part].sum() <= max(4, share * ordinary.sum() + 2.5), "half a word too many at most, or the first word"
 
 
-@given(rows(), st.integers(0, 3), st.integers(0, 3))
-def test_a_rows_mask_does_not_depend_on_its_batch(data: Rows, seed: int, epoch: int) -> None:
+@given(sequences(), st.integers(0, 3), st.integers(0, 3))
+def test_a_rows_mask_does_not_depend_on_its_batch(data: TokenSequences, seed: int, epoch: int) -> None:
     together = hidden(data, batch_of(data, seed=seed, epoch=epoch))
     shown = batch_of(data, seed=seed, epoch=epoch).ids.numpy()[batch_of(data).mask.numpy()]
     for row in range(len(data)):
@@ -107,36 +117,37 @@ def test_a_rows_mask_does_not_depend_on_its_batch(data: Rows, seed: int, epoch: 
         assert np.array_equal(np.flatnonzero(together[part]), alone.places.numpy())
 
 
-def real_rows() -> Rows:
-    return make_rows([e.context for e in corpus(60)[::5]], [], tokenizer(), length=32, packed="join")
+def real_sequences() -> TokenSequences:
+    return make_sequences([e.context for e in corpus(60)[::5]], [], tokenizer(), length=32, packed="join")
 
 
 def test_every_epoch_has_its_own_mask_and_every_seed() -> None:
-    data, words = real_rows(), Replacements.of(tokenizer())
+    data, words = real_sequences(), Replacements.of(tokenizer())
     every = np.arange(len(data))
     masks = [
-        make_batch(data, every, words, MaskOptions(), *key).places.tolist() for key in ((0, 0), (0, 1), (1, 0), (0, EVALUATION))
+        make_masked_batch(data, every, words, MaskOptions(), *key).places.tolist()
+        for key in ((0, 0), (0, 1), (1, 0), (0, EVALUATION))
     ]
     assert all(a != b for i, a in enumerate(masks) for b in masks[:i])
-    assert make_batch(data, every, words, MaskOptions(), 0, 1).places.tolist() == masks[1]
+    assert make_masked_batch(data, every, words, MaskOptions(), 0, 1).places.tolist() == masks[1]
 
 
 def test_over_many_epochs_every_token_is_hidden_alike() -> None:
     length, epochs = 100, 2000
     row, ordinary = np.zeros(length, np.int64), np.ones(length, np.bool_)
-    counts = sum(choose(row, ordinary, None, noise(7, e, 0, np.arange(length)), 0.15).astype(int) for e in range(epochs))
+    counts = sum(choose_masked(row, ordinary, None, noise(7, e, 0, np.arange(length)), 0.15).astype(int) for e in range(epochs))
     assert isinstance(counts, np.ndarray)
     assert counts.sum() == 15 * epochs
     assert abs(counts - 300).max() < 5 * np.sqrt(epochs * 0.15 * 0.85)
 
 
 def test_eight_tenths_become_the_mask_one_tenth_something_else() -> None:
-    data = real_rows()
+    data = real_sequences()
     words = Replacements.of(tokenizer())
     kinds = np.zeros(3)
     drawn: set[int] = set()
     for epoch in range(200):
-        batch = make_batch(data, np.arange(len(data)), words, MaskOptions(), 0, epoch)
+        batch = make_masked_batch(data, np.arange(len(data)), words, MaskOptions(), 0, epoch)
         shown = batch.ids.flatten()[batch.places]
         masked, kept = shown == words.mask, shown == batch.targets
         kinds += [int(masked.sum()), int((~masked & ~kept).sum()), int(kept.sum())]
@@ -148,8 +159,8 @@ def test_eight_tenths_become_the_mask_one_tenth_something_else() -> None:
 
 
 def test_all_become_the_mask_on_request() -> None:
-    data, words = real_rows(), Replacements.of(tokenizer())
-    batch = make_batch(data, np.arange(len(data)), words, MaskOptions(replace="all"), 0, 0)
+    data, words = real_sequences(), Replacements.of(tokenizer())
+    batch = make_masked_batch(data, np.arange(len(data)), words, MaskOptions(replace="all"), 0, 0)
     assert (batch.ids.flatten()[batch.places] == words.mask).all()
     assert len(batch.targets) > 0
 

@@ -17,10 +17,10 @@ from lamina.encoder.blocks import Encoder
 from lamina.encoder.load import EncoderOptions, Source, find, load
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
-from lamina.pretraining.folder import Pretraining, write_checkpoint
-from lamina.pretraining.masking import Batch, MaskOptions, Replacements, make_batch
+from lamina.pretraining.folder import PretrainingFolder, write_transformers_checkpoint
+from lamina.pretraining.masking import MaskedBatch, MaskOptions, Replacements, make_masked_batch
 from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, loss_sums, start_as_wide, start_near_identity
-from lamina.pretraining.sequences import ALONE, make_rows
+from lamina.pretraining.sequences import ALONE, make_sequences
 from tests.tiny import corpus, tokenizer
 
 TEXTS = list(dict.fromkeys(example.context for example in corpus(4)))
@@ -45,9 +45,9 @@ CONFIGS = {
 }
 
 
-def batch(*, nsp: bool = False) -> Batch:
-    rows = make_rows(TEXTS, [], tokenizer(), length=24, packed="join", nsp=nsp)
-    return make_batch(rows, np.arange(len(rows)), Replacements.of(tokenizer()), MaskOptions(), 0, 0)
+def batch(*, nsp: bool = False) -> MaskedBatch:
+    rows = make_sequences(TEXTS, [], tokenizer(), length=24, packed="join", nsp=nsp)
+    return make_masked_batch(rows, np.arange(len(rows)), Replacements.of(tokenizer()), MaskOptions(), 0, 0)
 
 
 def tiny(*, nsp: bool = False) -> PretrainedModel:
@@ -55,7 +55,7 @@ def tiny(*, nsp: bool = False) -> PretrainedModel:
     return PretrainedModel(Encoder(TINY), nsp=nsp).eval()
 
 
-def losses(model: PretrainedModel, some: Batch, *, head_only: bool = False) -> tuple[Tensor, Tensor]:
+def losses(model: PretrainedModel, some: MaskedBatch, *, head_only: bool = False) -> tuple[Tensor, Tensor]:
     logits, pairs = model(some, head_only=head_only)
     return loss_sums(logits, pairs, some)
 
@@ -135,7 +135,7 @@ def randomise(model: torch.nn.Module) -> None:
             parameter.copy_(centre + 0.2 * torch.randn(parameter.shape, generator=generator))
 
 
-def random_batch(model: PretrainedModel) -> Batch:
+def random_batch(model: PretrainedModel) -> MaskedBatch:
     config = model.encoder.config
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(config.pad_id + 1, config.vocab, (3, 11), generator=generator)
@@ -143,10 +143,10 @@ def random_batch(model: PretrainedModel) -> Batch:
     mask = torch.ones(3, 11, dtype=torch.bool)
     mask[1, 7:] = False
     places = torch.flatten(mask).nonzero()[:, 0]
-    return Batch(ids, types, mask, places, ids.flatten()[places], torch.full((3,), ALONE))
+    return MaskedBatch(ids, types, mask, places, ids.flatten()[places], torch.full((3,), ALONE))
 
 
-def their_logits(model: Any, some: Batch) -> Any:
+def their_logits(model: Any, some: MaskedBatch) -> Any:
     types = {} if model.config.model_type == "distilbert" else {"token_type_ids": some.type_ids}
     with torch.inference_mode():
         return model(input_ids=some.ids, attention_mask=some.mask.long(), **types)
@@ -170,9 +170,9 @@ def test_a_checkpoints_own_head_gives_transformers_logits_and_goes_back(family: 
     expected = their_logits(theirs, some).logits.flatten(0, 1)[some.places]
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0.0)
 
-    folder = Pretraining(tmp_path / "ours")
+    folder = PretrainingFolder(tmp_path / "ours")
     folder.path.mkdir()
-    write_checkpoint(folder, ours, tokenizer())
+    write_transformers_checkpoint(folder, ours, tokenizer())
     back, report = transformers.AutoModelForMaskedLM.from_pretrained(folder.path, output_loading_info=True)
     assert not report["missing_keys"]
     again = their_logits(back.eval(), some).logits.flatten(0, 1)[some.places]
@@ -192,9 +192,9 @@ def test_both_heads_of_bert_go_there_and_back(tmp_path: Path) -> None:
         _, pairs = ours(some)
     expected = their_logits(theirs, some).seq_relationship_logits
     torch.testing.assert_close(pairs, expected, atol=1e-5, rtol=0.0)
-    folder = Pretraining(tmp_path / "ours")
+    folder = PretrainingFolder(tmp_path / "ours")
     folder.path.mkdir()
-    write_checkpoint(folder, ours, tokenizer())
+    write_transformers_checkpoint(folder, ours, tokenizer())
     back = transformers.AutoModelForPreTraining.from_pretrained(folder.path).eval()
     torch.testing.assert_close(their_logits(back, some).seq_relationship_logits, expected, atol=1e-5, rtol=0.0)
 

@@ -12,7 +12,7 @@ import pytest
 
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.pretraining.texts import PairSource, TextSource, hold_out, read_pairs, read_texts, sentences, without
+from lamina.pretraining.texts import PairSource, TextSource, exclude_texts, read_pairs, read_texts, split_sentences, split_texts
 from tests.tiny import corpus
 
 
@@ -60,7 +60,7 @@ def test_broken_rows_are_named_and_skipped_only_on_request(tmp_path: Path) -> No
 
 def test_excluded_texts_are_not_among_them(tmp_path: Path) -> None:
     learned = source(tmp_path / "a.txt", "one\n\ntwo\n\nthree")
-    assert without(read_texts([learned]), [source(tmp_path / "b.txt", "two\n\nfour")]) == ["one", "three"]
+    assert exclude_texts(read_texts([learned]), [source(tmp_path / "b.txt", "two\n\nfour")]) == ["one", "three"]
 
 
 def test_pairs_have_labels(tmp_path: Path) -> None:
@@ -98,17 +98,17 @@ def test_a_file_that_is_not_there() -> None:
 
 def test_holding_out() -> None:
     texts = [str(number) for number in range(40)]
-    learned, held = hold_out(texts, 0.1, seed=0)
+    learned, held = split_texts(texts, 0.1, seed=0)
     assert len(held) == 4
     assert sorted([*learned, *held]) == sorted(texts)
-    assert hold_out(texts, 0.1, seed=1)[1] != held
-    assert hold_out(texts, 0, seed=0) == (texts, [])
-    assert [len(part) for part in hold_out(texts[:2], 0.9, seed=0)] == [1, 1]
+    assert split_texts(texts, 0.1, seed=1)[1] != held
+    assert split_texts(texts, 0, seed=0) == (texts, [])
+    assert [len(part) for part in split_texts(texts[:2], 0.9, seed=0)] == [1, 1]
     with pytest.raises(LaminaError, match="set holdout = 0"):
-        hold_out(["one"], 0.1, seed=0)
+        split_texts(["one"], 0.1, seed=0)
 
 
 def test_sentences() -> None:
-    assert sentences('He said "No." Then he left! Did he?\nYes.') == ['He said "No."', "Then he left!", "Did he?", "Yes."]
-    assert sentences("雨だ。晴れ！本当？") == ["雨だ。", "晴れ！", "本当？"]
-    assert sentences("3.5 km") == ["3.5 km"]
+    assert split_sentences('He said "No." Then he left! Did he?\nYes.') == ['He said "No."', "Then he left!", "Did he?", "Yes."]
+    assert split_sentences("雨だ。晴れ！本当？") == ["雨だ。", "晴れ！", "本当？"]
+    assert split_sentences("3.5 km") == ["3.5 km"]

@@ -21,11 +21,12 @@ from lamina.config.parse import parse_recipe
 from lamina.data.squad import to_squad
 from lamina.encoder.load import EncoderOptions, find, load
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.pretraining.curve import curves, draw_curve
-from lamina.pretraining.folder import Pretraining
-from lamina.pretraining.recipe import PretrainRecipe, parse_pretrain_recipe, read_pretrain_recipe
-from lamina.pretraining.texts import read_texts, without
-from lamina.pretraining.trainer import pretrain, read_corpus
+from lamina.pretraining.corpus import read_corpus
+from lamina.pretraining.folder import PretrainingFolder
+from lamina.pretraining.loss_curve import Entry, draw_loss_curve, loss_curves
+from lamina.pretraining.pretrain_recipe import PretrainRecipe, parse_pretrain_recipe, read_pretrain_recipe
+from lamina.pretraining.texts import exclude_texts, read_texts
+from lamina.pretraining.trainer import pretrain
 from lamina.training.trainer import train
 from lamina.utils.progress import Silent
 from lamina.utils.run_folder import Run
@@ -38,10 +39,8 @@ torch.set_num_threads(1)
 DRIVER = """
 import sys
 from pathlib import Path
-from lamina.pretraining.recipe import read_pretrain_recipe
-from lamina.pretraining.texts import read_texts, without
-from lamina.pretraining.trainer import pretrain, read_corpus
-from lamina.progress import Silent
+from lamina.pretraining.pretrain_recipe import read_pretrain_recipe
+from lamina.pretraining.trainer import pretrain
 
 pretrain(read_pretrain_recipe(Path(sys.argv[1])), Path(sys.argv[2]), resume=sys.argv[3] == "resume")
 """
@@ -62,19 +61,19 @@ def recipe(folder: Path, **tables: Any) -> PretrainRecipe:
     return parse_pretrain_recipe(values(folder, **tables))
 
 
-def entries(folder: Pretraining) -> list[dict[str, Any]]:
+def entries(folder: PretrainingFolder) -> list[dict[str, Any]]:
     return [json.loads(line) for line in folder.metrics.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Pretraining:
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> PretrainingFolder:
     """A finished pretraining from scratch, with both heads."""
     folder = tmp_path_factory.mktemp("scratch")
     made = recipe(folder, nsp={}, packed="none", train={"epochs": 12, "evaluate_every": 4})
     return pretrain(made, folder / "out")
 
 
-def test_the_held_out_loss_falls(scratch: Pretraining) -> None:
+def test_the_held_out_loss_falls(scratch: PretrainingFolder) -> None:
     info = json.loads(scratch.info.read_text())
     before, after = info["scores"]["before"], info["scores"]["after"]
     assert after["loss"] < before["loss"] - 1
@@ -88,7 +87,7 @@ def test_the_held_out_loss_falls(scratch: Pretraining) -> None:
     assert evaluations[-1] == info["steps"]
 
 
-def test_it_is_a_folder_of_transformers(scratch: Pretraining) -> None:
+def test_it_is_a_folder_of_transformers(scratch: PretrainingFolder) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(scratch.path)
     model = transformers.AutoModelForMaskedLM.from_pretrained(scratch.path).eval()
     assert tokenizer.mask_token_id == 4
@@ -102,7 +101,7 @@ def test_it_is_a_folder_of_transformers(scratch: Pretraining) -> None:
     assert not Run(scratch.path).recipe.exists()
 
 
-def test_a_recipe_starts_from_it(scratch: Pretraining, tmp_path: Path) -> None:
+def test_a_recipe_starts_from_it(scratch: PretrainingFolder, tmp_path: Path) -> None:
     source = find(EncoderOptions(model=str(scratch.path)))
     assert source.config.pooler
     weights = load(source).state_dict()
@@ -119,7 +118,7 @@ def test_a_recipe_starts_from_it(scratch: Pretraining, tmp_path: Path) -> None:
     assert train(fine, tmp_path / "run").finished
 
 
-def test_it_can_be_pretrained_further_with_its_own_head(scratch: Pretraining, tmp_path: Path) -> None:
+def test_it_can_be_pretrained_further_with_its_own_head(scratch: PretrainingFolder, tmp_path: Path) -> None:
     heard = Heard()
     more = recipe(tmp_path, encoder={"model": str(scratch.path)}, train={"epochs": 1})
     folder = pretrain(more, tmp_path / "more", progress=heard)
@@ -224,7 +223,7 @@ def test_nothing_is_overwritten_and_the_recipe_stays(tmp_path: Path) -> None:
         pretrain(made, tmp_path / "out", resume=True)
 
 
-def test_a_finished_one_is_left_alone(scratch: Pretraining) -> None:
+def test_a_finished_one_is_left_alone(scratch: PretrainingFolder) -> None:
     before = result(scratch.path)
     heard = Heard()
     made = parse_pretrain_recipe(json.loads(scratch.info.read_text())["recipe"])
@@ -263,7 +262,7 @@ def test_the_recipes_of_paper_002_leave_out_the_dev_sets(shared: Path, monkeypat
     made = read_pretrain_recipe(recipe_path("minbert", pretraining_folder()))
     (quora,) = (source for source in made.texts if "quora" in source.source)
     with pytest.warns(LaminaWarning, match="2 broken rows left out"):
-        texts = set(without(read_texts(made.texts), made.exclude))
+        texts = set(exclude_texts(read_texts(made.texts), made.exclude))
         everything = set(read_texts([quora.model_copy(update={"skip_every": None})]))
     assert "What can you get as a customer of Star Alliance?" in everything - texts, "row 0 is of the dev set"
     assert "Grammar: What are the most common English language and grammatical errors made by people from India?" in texts
@@ -370,22 +369,22 @@ def test_without_a_held_out_part(tmp_path: Path) -> None:
 # The curve
 
 
-def test_a_curve_needs_matplotlib(scratch: Pretraining, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_curve_needs_matplotlib(scratch: PretrainingFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # cannot be imported
-    complaint = draw_curve(scratch.metrics, tmp_path / "curve.png")
+    complaint = draw_loss_curve(scratch.metrics, tmp_path / "curve.png")
     assert complaint is not None
     assert "lamina-qa[plots]" in complaint
     assert not (tmp_path / "curve.png").exists()
 
 
-def test_a_curve_is_a_picture(scratch: Pretraining, tmp_path: Path) -> None:
-    assert draw_curve(scratch.metrics, tmp_path / "curve.png") is None
+def test_a_curve_is_a_picture(scratch: PretrainingFolder, tmp_path: Path) -> None:
+    assert draw_loss_curve(scratch.metrics, tmp_path / "curve.png") is None
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_curves_are_averaged() -> None:
-    steps = [{"step": n + 1, "mlm_loss": float(n)} for n in range(200)]
-    training, held_out = curves([*steps, {"step": 200, "evaluation": {"loss": 3.0}}])
+    steps: list[Entry] = [{"step": n + 1, "mlm_loss": float(n)} for n in range(200)]
+    training, held_out = loss_curves([*steps, {"step": 200, "evaluation": {"loss": 3.0}}])
     assert len(training) == 50
     assert training[0] == (2.5, 1.5)
     assert held_out == [(200, 3.0)]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from lamina.objectives import SpanLoss
 from lamina.objectives.loss import Loss
 from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
-from lamina.training.loop import Step, fit
+from lamina.training.loop import Evaluations, Optimisation, Step, fit
 from lamina.utils.progress import Silent
 from tests.tiny import corpus, model, windows
 
@@ -31,6 +31,20 @@ ROWS = [(i // 5, np.arange(4 * i, 4 * i + 4) % len(WINDOWS)) for i in range(10)]
 
 def step(made: Windows, rows: Longs, tokens: int = 10**6) -> Step:
     return tuple(("main", make_batch(made, rows[run])) for run in pack(made.lengths[rows], tokens))
+
+
+class InMemory:
+    """A recorder without files."""
+
+    def __init__(self, log: list[dict[str, Any]], saved: list[int]) -> None:
+        self.state = State()
+        self._log, self._saved = log, saved
+
+    def record(self, entry: Mapping[str, object]) -> None:
+        self._log.append(dict(entry))
+
+    def save(self) -> None:
+        self._saved.append(self.state.step)
 
 
 class Training:
@@ -45,7 +59,7 @@ class Training:
         evaluate_at: set[int] | None = None,
         precision: torch.dtype = torch.float32,
         start: Model | None = None,
-        save: Callable[[State], None] | None = None,
+        saved: list[int] | None = None,
         **options: Any,
     ) -> None:
         self.model = start or model(dropout=0.2)
@@ -62,19 +76,14 @@ class Training:
             score = next(left)
             return Evaluation(score, {"score": score})
 
+        recorder = InMemory(self.log, self.saved if saved is None else saved)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=1.0)
         self.state = fit(
-            self.model,
-            {"main": Loss([SpanLoss()])},
+            Optimisation(self.model, {"main": Loss([SpanLoss()])}, optimizer, self.options, precision),
             steps or [(epoch, partial(step, WINDOWS, rows)) for epoch, rows in ROWS],
-            evaluate=evaluated,
-            evaluate_at=evaluate_at or set(),
-            optimizer=torch.optim.AdamW(self.model.parameters(), lr=1.0),
-            options=self.options,
-            precision=precision,
-            state=State(),
-            record=self.log.append,
-            save=save or (lambda state: self.saved.append(state.step)),
-            progress=Silent(),
+            Evaluations(evaluated, at=evaluate_at or set()),
+            recorder,
+            Silent(),
         )
 
     @property
@@ -156,19 +165,13 @@ def test_gradients_are_clipped() -> None:
     tiny = model()
     before = copy_weights(tiny)
     log: list[dict[str, Any]] = []
+    options, optimizer = TrainOptions(lr=0.5, warmup=0.0, clip=0.01), torch.optim.SGD(tiny.parameters(), lr=1.0)
     fit(
-        tiny,
-        {"main": Loss([SpanLoss()])},
+        Optimisation(tiny, {"main": Loss([SpanLoss()])}, optimizer, options, torch.float32),
         [(0, partial(step, WINDOWS, np.arange(8)))],
-        evaluate=lambda model: Evaluation(0, {}),
-        evaluate_at=set(),
-        optimizer=torch.optim.SGD(tiny.parameters(), lr=1.0),
-        options=TrainOptions(lr=0.5, warmup=0.0, clip=0.01),
-        precision=torch.float32,
-        state=State(),
-        record=log.append,
-        save=lambda state: None,
-        progress=Silent(),
+        Evaluations(lambda model: Evaluation(0, {}), at=set()),
+        InMemory(log, []),
+        Silent(),
     )
     after = copy_weights(tiny)
     way = sum(float((after[name] - before[name]).square().sum()) for name in before) ** 0.5
@@ -251,7 +254,7 @@ def test_ctrl_c_finishes_the_step_and_saves() -> None:
         return step(made, rows)
 
     with pytest.raises(KeyboardInterrupt):
-        Training(steps=list(steps()), save=lambda state: saved.append(state.step))
+        Training(steps=list(steps()), saved=saved)
     assert saved == [4]
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -265,7 +268,7 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
         raise AssertionError("the second Ctrl-C was not heard")
 
     with pytest.raises(KeyboardInterrupt):
-        Training(steps=[(0, partial(impatient, WINDOWS, ROWS[0][1]))], save=lambda state: saved.append(state.step))
+        Training(steps=[(0, partial(impatient, WINDOWS, ROWS[0][1]))], saved=saved)
     assert saved == []
 
 

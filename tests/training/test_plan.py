@@ -194,7 +194,7 @@ def test_an_order_is_kept_beside_other_tasks(sampling: Sampling) -> None:
     lengths = {"short": lambda _: LENGTHS[:400], "long": lambda _: LENGTHS[:2000]}
     orders = {"long": lambda _: np.arange(2000)[::-1], "short": lambda _: None}
     plan = plan_steps(0, 1, lengths, orders=orders, tokens=3072, sampling=sampling)
-    draws = [draw for _, turn in plan for draw in turn if draw.task == "long" and draw.lap == 0]
+    draws = [draw for _, turn in plan for draw in turn if draw.task == "long" and draw.task_epoch == 0]
     stages = [(1999 - int(draw.items.max())) // (2000 // STAGES) for draw in draws]
     assert len(stages) > STAGES and stages == sorted(stages)
 

@@ -38,8 +38,8 @@ PATIENCE = 900  # seconds: on a busy machine importing torch alone can take a mi
 DRIVER = """
 import sys
 from pathlib import Path
-from lamina.recipe import read_recipe
-from lamina.trainer import train
+from lamina.config.parse import read_recipe
+from lamina.training.trainer import train
 
 try:
     train(read_recipe(Path(sys.argv[1])), Path(sys.argv[2]), resume=sys.argv[3] == "resume")

@@ -25,7 +25,7 @@ def pretrain(
 ) -> None:
     """Train an encoder to guess masked words of your texts, from a checkpoint or from scratch."""
     from lamina.config.bundled import pretraining_folder, recipe_path
-    from lamina.pretraining.recipe import read_pretrain_recipe
+    from lamina.pretraining.pretrain_recipe import read_pretrain_recipe
     from lamina.pretraining.trainer import pretrain as run
     from lamina.utils.files import read_json
     from lamina.utils.progress import shown

@@ -31,7 +31,7 @@ def tune(
 ) -> None:
     """Search for a recipe's best settings by its held-out part: grid, random, TPE, halving. The dev set is never read."""
     from lamina.config.bundled import recipe_path, space_path
-    from lamina.experiments.tuning.search import lines, search
+    from lamina.experiments.tuning.search import search_settings, trial_table
     from lamina.experiments.tuning.space import read_space
     from lamina.utils.progress import shown
 
@@ -43,7 +43,7 @@ def tune(
     try:
         with shown() as progress:
             folder = out or Path("runs") / f"{Path(recipe).stem}-tune"
-            found = search(
+            found = search_settings(
                 recipe_path(recipe), read, folder, settings=settings, resume=resume, name=str(file), progress=progress
             )
     except KeyboardInterrupt:
@@ -53,7 +53,7 @@ def tune(
         files = {"out": str(found.folder), "best": str(found.best), "picture": picture}
         print_json(files | {"trials": [asdict(trial) for trial in found.trials]})
         return
-    print("\n".join(lines(found.trials)))
+    print("\n".join(trial_table(found.trials)))
     print(f"best: {found.best}, for `lamina train`")
     if found.picture is not None:
         print(f"picture: {found.picture}")

@@ -120,7 +120,7 @@ class TaskOptions(BaseModel):
 
     @model_validator(mode="after")
     def _objective_fits(self) -> TaskOptions:
-        if self.head.type not in self.objective.heads:
+        if self.objective.type != self.head.objective and self.head.type not in self.objective.heads:
             raise ValueError(
                 f"objective.type {self.objective.type!r} is for heads of type {', '.join(self.objective.heads)}, "
                 f"not {self.head.type}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -41,9 +41,3 @@ class PairOutputs:
 
 
 Outputs = SpanOutputs | ClassOutputs | ScoreOutputs | PairOutputs
-
-
-def logits_of(outputs: Outputs) -> list[Tensor]:
-    """All that a head yields to be trained, whatever its kind."""
-    values = [getattr(outputs, field.name) for field in fields(outputs)]
-    return [value for value in values if value.is_floating_point()]

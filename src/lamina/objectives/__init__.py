@@ -1,5 +1,10 @@
-"""Objectives: terms whose sum is the loss of a step. `ObjectiveOptions` is the union of their options, the registry;
-`TermsOptions` holds those that any task may add to its objective."""
+"""The terms of a loss, one file a technique, with its options, its maths and its registration.
+
+`ObjectiveOptions` is the union of all objectives' options, and so the registry. `TermsOptions` holds the terms that any task
+may add to its objective. `Loss` sums a task's terms. An objective's `heads` lists the heads that may choose it. A head's own
+default objective always fits, so a new head needs no change here. Models, optimisers and the training loop do not belong
+here.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +59,7 @@ __all__ = [
 
 
 class TermsOptions(BaseModel):
-    """What is added to a task's objective; a weight of 0 adds nothing."""
+    """The terms that are added to a task's objective; a weight of 0 adds nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,13 +70,13 @@ class TermsOptions(BaseModel):
 
     @property
     def extra(self) -> Extra:
-        """What all of them take together."""
+        """Return the cost of all of them together."""
         chosen = (self.ranking, self.smart, self.distil, self.rdrop)
         each = [options.extra for options in chosen if options is not None and options.weight]
         return Extra(*map(sum, zip(*each, strict=True)))
 
     def build(self, task: str, labels: Labels, objective: Term) -> list[Term]:
-        """The terms of a task that is trained by `objective`."""
+        """Return the terms of a task that is trained by `objective`."""
         added = [options for options in (self.ranking, self.smart, self.distil) if options is not None and options.weight]
         terms: list[Term] = [options.build(task, labels) for options in added]
         if self.rdrop is not None and self.rdrop.weight:

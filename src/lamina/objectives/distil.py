@@ -1,7 +1,7 @@
-"""Self-distillation: the model learns from what its own past says, beside the labels.
+"""Self-distillation: the model learns from the outputs of its own past weights, besides the labels.
 
 Paper: Lee and Kim (004), after Xu et al. 2020 (SDA, SDV). With w_t the parameters that train after step t, f the model in eval
-mode and K the `window`, the teacher of the step after t says
+mode and K the `window`, the teacher of the step after t predicts
 
     sda:  f(x; mean of w_t, ..., w_(t-K+1))
     sdv:  the mean of f(x; w_t), ..., f(x; w_(t-K+1)), logit by logit: K forwards
@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
-from typing import Any, ClassVar, Final, Literal, Protocol
+from dataclasses import fields
+from typing import ClassVar, Final, Literal, Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -41,22 +41,24 @@ from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.heads.outputs import Outputs, SpanOutputs
 from lamina.model import Model
+from lamina.model.weights import Weights
 from lamina.objectives.divergence import Measure, divergence, kl, mean_square
 from lamina.objectives.smart import trained_by, without_dropout
 from lamina.objectives.span import SpanLossOptions
 from lamina.objectives.term import Extra
 
-Weights = dict[str, Tensor]
-
 MEASURES: dict[str, Measure] = {"mse": mean_square, "kl": kl}
 
 
 def mean_of(outputs: Sequence[Outputs]) -> Outputs:
-    """What several models say together: every number is the mean of theirs. Where logits count is the same for all."""
+    """Return the mean of several models' outputs, number by number. All have the same mask of allowed positions."""
     first = outputs[0]
-    names = [field.name for field in fields(first) if getattr(first, field.name).is_floating_point()]
-    means: dict[str, Any] = {name: torch.stack([getattr(one, name) for one in outputs]).mean(0) for name in names}
-    return replace(first, **means)
+    means: dict[str, Tensor] = {}
+    for field in fields(first):
+        value: Tensor = getattr(first, field.name)
+        averaged = value.is_floating_point()
+        means[field.name] = torch.stack([getattr(one, field.name) for one in outputs]).mean(0) if averaged else value
+    return type(first)(**means)
 
 
 # ---- what is kept of past steps
@@ -210,7 +212,7 @@ class Distil:
 
     @torch.no_grad()
     def taught(self, model: Model, batch: Batch) -> Outputs:
-        """What the teacher says of a batch."""
+        """Return the teacher's outputs for a batch."""
         self._bring(batch.ids.device)
         with nullcontext() if self.options.paper_code and self.options.teacher == "sdv" else without_dropout(model):
             return mean_of([functional_call(model, weights, (batch, self.task)) for weights in self.teacher.models()])

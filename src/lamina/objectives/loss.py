@@ -16,13 +16,13 @@ from lamina.objectives.term import Term
 
 @dataclass(frozen=True)
 class Loss:
-    """What a task is trained by: the sum of its terms, times its weight beside the other tasks'."""
+    """The loss of a task: the sum of its terms, times the task's weight."""
 
     terms: Sequence[Term]
     weight: float = 1.0
 
     def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """The denominators of a whole step, so that micro-batches add up to its mean."""
+        """Return the denominators of a whole step, so that micro-batches add up to its mean."""
         totals: dict[str, float] = {}
         for batch in batches:
             for term in self.terms:

@@ -1,4 +1,4 @@
-"""R-Drop: two passes over the same texts, with different dropout, should say the same.
+"""R-Drop: penalises different outputs of two passes over the same texts with different dropout.
 
 Paper: Liang et al. 2021. With o1 and o2 the outputs of the two passes, L the task's objective, D the `divergence` (of classes
 and positions KL(p1, p2) + KL(p2, p1), of scores and cosines the squared difference):

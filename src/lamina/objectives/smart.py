@@ -1,4 +1,4 @@
-"""SMART: the model should say the same of slightly disturbed texts, and change little from step to step.
+"""SMART: penalises outputs that change with slight noise on the texts, or that change much from step to step.
 
 Paper: Jiang et al. 2020; 002 names it as future work. With f the model on the embeddings' output x, D the `divergence`:
 
@@ -41,7 +41,7 @@ from lamina.objectives.term import Extra
 
 @contextmanager
 def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Every part in eval mode; afterwards each is again in the mode that it was in."""
+    """Put every module in eval mode; afterwards each has its former mode again."""
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
@@ -56,7 +56,7 @@ def detached(outputs: Outputs) -> Outputs:
 
 
 def trained_by(model: Model, task: str) -> dict[str, Tensor]:
-    """The parameters that train and that the task reads."""
+    """Return the trainable parameters that the task uses."""
     return {
         name: value.detach()
         for name, value in model.named_parameters()
@@ -116,7 +116,7 @@ class Smart:
         """The first call makes the memory."""
 
     def _past(self, model: Model, batch: Batch) -> Outputs:
-        """What the mean of past models says."""
+        """Return the outputs of the mean of past weights."""
         trained = trained_by(model, self.task)
         if not self._mean:
             self._mean = {name: value.clone() for name, value in trained.items()}

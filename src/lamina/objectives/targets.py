@@ -1,4 +1,4 @@
-"""What the labels of a batch ask for."""
+"""Turns the labels of a batch into targets, and refuses labels that an objective cannot use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def alike(batch: Batch, labels: Labels) -> Tensor:
 
 
 def need_pairs(name: str, labels: Labels) -> None:
-    """Refuses labels that do not say whether two texts are alike."""
+    """Raise LaminaError for labels that do not say whether two texts are alike."""
     if not labels.are_scores and len(labels.classes) != 2:
         raise LaminaError(
             f"{name} needs scores or two classes, unlike and alike, but the labels are {len(labels.classes)} classes "

@@ -1,4 +1,4 @@
-"""What the loop knows of a part of the loss."""
+"""The protocols of a loss's terms: what the training loop calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lamina.model import Model
 
 
 class Extra(NamedTuple):
-    """What a term takes beside the model's own pass over a batch."""
+    """The cost of a term besides the model's own pass over a batch."""
 
     forwards: int = 0  # without gradients
     passes: int = 0  # forward and backward
@@ -19,9 +19,11 @@ class Extra(NamedTuple):
 
 
 class Term(Protocol):
-    """A part of the loss. Losses are sums over known totals: `counts` is asked of every micro-batch of a step before any
-    forward, so that each micro-batch adds its share of the whole step's mean. The terms of a task count under names of
-    their own. Each kind of outputs has its own terms."""
+    """A summand of the loss. The loop calls `counts` for every micro-batch of a step before any forward pass.
+
+    So each micro-batch adds its share of the whole step's mean. The terms of a task count under names of their own. Each kind
+    of outputs has its own terms.
+    """
 
     name: str
 
@@ -32,19 +34,19 @@ class Term(Protocol):
 
 @runtime_checkable
 class Remembers(Protocol):
-    """A term with a memory of the steps that were: it is told of each, and its memory is part of a checkpoint."""
+    """A term with a memory of past steps: `after_step` updates it, and it is part of a checkpoint."""
 
     name: str
 
     @property
     def waits(self) -> int:
-        """Of how many steps it must be told before it has any effect."""
+        """The number of steps before the term has any effect."""
         ...
 
     def after_step(self, model: Model) -> None: ...
 
     def rehearse(self, model: Model) -> None:
-        """Fills the memory with the model as it is, so that a probe can time what the term does once it has one."""
+        """Fill the memory with the model as it is, so that a probe can time the term with a full memory."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]: ...

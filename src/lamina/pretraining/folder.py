@@ -1,4 +1,4 @@
-"""The folder of a pretraining: a checkpoint in the format of transformers, which any recipe can start from, and its record."""
+"""The folder of a pretraining: a checkpoint in the format of transformers, and its record. Any recipe can start from it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lamina.utils.locks import foreign
 FORMAT = 1
 
 
-class Pretraining:
-    """The paths of a folder.
+class PretrainingFolder:
+    """The paths of a pretraining's folder.
 
     ``pretraining.json``    format, recipe, versions, what it started from, held-out scores, costs
     ``config.json``, ``model.safetensors``, ``tokenizer.json``, ``tokenizer_config.json``   the encoder and its heads
@@ -51,8 +51,8 @@ class Pretraining:
             raise LaminaError(f"{self.path}: is there already and not a pretraining: use another --out")
 
 
-def write_checkpoint(folder: Pretraining, model: PretrainedModel, tokenizer: Tokenizer) -> None:
-    """What `AutoModelForMaskedLM` and `AutoTokenizer` load. The decoder is tied, so its weights are the embeddings'."""
+def write_transformers_checkpoint(folder: PretrainingFolder, model: PretrainedModel, tokenizer: Tokenizer) -> None:
+    """Write what `AutoModelForMaskedLM` and `AutoTokenizer` load. The decoder is tied: its weights are the embeddings."""
     config = model.encoder.config
     weights = {
         f"{config.family}.{checkpoint_name(config.family, name)}": weight for name, weight in model.encoder.state_dict().items()

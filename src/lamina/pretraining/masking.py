@@ -1,13 +1,13 @@
-"""Masking (Devlin et al. 2019): which tokens must be guessed, and what stands in their places.
+"""Masks tokens (Devlin et al. 2019): chooses which tokens the model must predict, and what it sees in their places.
 
-Of a row's ordinary tokens `share` are chosen, at least one; 80% of them become [MASK], 10% a random token, 10% stay
-(``80/10/10``), or all become [MASK] (``all``; paper 002). With `whole_words` all tokens of a word are chosen together.
-The choice is new in every epoch (Liu et al. 2019). Departures:
+The choice takes `share` of a sequence's ordinary tokens, at least one. 80% of them become [MASK], 10% a random token, 10% stay
+(``80/10/10``), or all become [MASK] (``all``; paper 002). `whole_words` chooses all tokens of a word together.
+Every epoch has a new choice (Liu et al. 2019). Departures:
 
-- The number of chosen tokens is the rounded share instead of a coin for every token: less noise from step to step.
+- The number of chosen tokens is the rounded share, not one random draw for every token: it varies less between steps.
 - Special tokens, also [UNK], are neither chosen nor drawn as random tokens.
-- Every token has its own random numbers, a hash of (seed, epoch, its place in the data). A row's mask does not depend on
-  the batch that it is in, and a resumed run draws what it would have drawn.
+- Every token has its own random numbers, a hash of (seed, epoch, its place in the data). A sequence's mask does not depend
+  on its batch, and a resumed run draws the same masks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,22 @@ from torch import Tensor
 
 from lamina.data.tokenizer import NO_WORD, Ints, Longs, Tokenizer
 from lamina.errors import LaminaError
-from lamina.pretraining.sequences import Rows
+from lamina.pretraining.sequences import TokenSequences
 
-EVALUATION = -1  # the epoch whose mask the held-out part has
+EVALUATION = -1  # the epoch number that draws the masks of held-out sequences
 MASKS = ("[MASK]", "<mask>")
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>", "<s>", "</s>", "<mask>")
+KNOWN_SPECIALS = (  # of all families
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "<pad>",
+    "<unk>",
+    "<s>",
+    "</s>",
+    "<mask>",
+)
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -43,7 +54,7 @@ class MaskOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Replacements:
-    """What of a vocabulary may be masked, and by what."""
+    """The tokens of a vocabulary that may be masked, and what may replace them."""
 
     mask: int  # the mask token
     ordinary: Longs  # the ids that are not special, sorted
@@ -54,78 +65,80 @@ class Replacements:
         if mask is None:
             raise LaminaError(f"{tokenizer.path}: the vocabulary has no mask token ({' or '.join(MASKS)})")
         layout = tokenizer.layout
-        specials = {tokenizer.id_of(name) for name in SPECIALS} | {*layout.before, *layout.between, *layout.after}
+        specials = {tokenizer.id_of(name) for name in KNOWN_SPECIALS} | {*layout.before, *layout.between, *layout.after}
         everything = np.arange(tokenizer.vocabulary)
         return cls(mask, everything[~np.isin(everything, [number for number in specials if number is not None])])
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """R rows of T tokens; M tokens of all rows are to be guessed."""
+class MaskedBatch:
+    """R sequences of T tokens; the model must predict M tokens of them."""
 
     ids: Tensor  # [R, T] int64, masked
     type_ids: Tensor  # [R, T] int64
     mask: Tensor  # [R, T] bool, True on real tokens
-    places: Tensor  # [M] int64, into the flattened rows
+    places: Tensor  # [M] int64, into the flattened sequences
     targets: Tensor  # [M] int64, what stood there
     following: Tensor  # [R] int64, NEXT, RANDOM or ALONE
 
-    def to(self, device: torch.device) -> Batch:
-        parts = (self.ids, self.type_ids, self.mask, self.places, self.targets, self.following)
-        return Batch(*(part.to(device, non_blocking=True) for part in parts))
+    def to(self, device: torch.device) -> MaskedBatch:
+        tensors = (self.ids, self.type_ids, self.mask, self.places, self.targets, self.following)
+        return MaskedBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
 
 
-def make_batch(rows: Rows, chosen: Longs, replacements: Replacements, options: MaskOptions, seed: int, epoch: int) -> Batch:
-    """The rows `chosen`, masked as (seed, epoch) draw it and padded to the longest of them."""
-    lengths = rows.lengths[chosen]
+def make_masked_batch(
+    sequences: TokenSequences, chosen: Longs, replacements: Replacements, options: MaskOptions, seed: int, epoch: int
+) -> MaskedBatch:
+    """Return the sequences `chosen`, masked as (seed, epoch) draw it and padded to the longest of them."""
+    lengths = sequences.lengths[chosen]
     real = np.arange(lengths.max()) < lengths[:, None]  # [R, T]
-    place = (rows.starts[chosen][:, None] + np.arange(lengths.max()))[real]  # of every real token in the data
-    ids = rows.ids[place].astype(np.int64)
-    words = rows.words[place] if options.whole_words else None
-    row = np.repeat(np.arange(len(chosen)), lengths)
-    hidden = choose(row, np.isin(ids, replacements.ordinary), words, noise(seed, epoch, 0, place), options.share)
-    shown = replaced(ids, hidden, replacements, options, noise(seed, epoch, 1, place), noise(seed, epoch, 2, place))
-    return Batch(
-        ids=torch.from_numpy(_padded(shown, real, rows.pad)),
-        type_ids=torch.from_numpy(_padded(rows.type_ids[place], real, 0)),
+    place = (sequences.starts[chosen][:, None] + np.arange(lengths.max()))[real]  # of every real token in the data
+    ids = sequences.ids[place].astype(np.int64)
+    words = sequences.words[place] if options.whole_words else None
+    owner = np.repeat(np.arange(len(chosen)), lengths)
+    hidden = choose_masked(owner, np.isin(ids, replacements.ordinary), words, noise(seed, epoch, 0, place), options.share)
+    shown = _replaced(ids, hidden, replacements, options, noise(seed, epoch, 1, place), noise(seed, epoch, 2, place))
+    return MaskedBatch(
+        ids=torch.from_numpy(_padded(shown, real, sequences.pad)),
+        type_ids=torch.from_numpy(_padded(sequences.type_ids[place], real, 0)),
         mask=torch.from_numpy(real),
         places=torch.from_numpy(np.flatnonzero(real)[hidden]),
         targets=torch.from_numpy(ids[hidden]),
-        following=torch.from_numpy(rows.following[chosen]),
+        following=torch.from_numpy(sequences.following[chosen]),
     )
 
 
-def choose(row: Longs, ordinary: Bools, words: Ints | None, draws: Floats, share: float) -> Bools:
-    """Which tokens must be guessed. `row` says which row a token is of; with `words`, a word's tokens go together.
+def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Floats, share: float) -> Bools:
+    """Return which tokens to mask. `owner` is the sequence of each token; with `words`, a word's tokens go together.
 
-    Words are taken in the order of their draws until the row's number is reached; the last one is taken if more than half
-    of it still has room.
+    Words are taken in the order of their draws until the sequence's number is reached. The last word is taken if at least
+    half of it still has room.
     """
-    begins = np.ones(len(row), np.bool_)  # whether a token begins a unit
+    begins = np.ones(len(owner), np.bool_)  # whether a token begins a unit: a token, or a word
     if words is not None:
-        joined = (row[1:] == row[:-1]) & (words[1:] == words[:-1]) & (words[1:] != NO_WORD)
+        joined = (owner[1:] == owner[:-1]) & (words[1:] == words[:-1]) & (words[1:] != NO_WORD)
         begins[1:] = ~(joined & ordinary[1:] & ordinary[:-1])
     unit = np.cumsum(begins) - 1
     first = np.flatnonzero(begins)
     usable = np.flatnonzero(ordinary[first])  # units
     size = np.bincount(unit)[usable] if len(unit) else usable
-    place = row[first][usable]
+    place = owner[first][usable]
     order = np.lexsort((draws[first][usable], place))
     taken_before = np.cumsum(size[order]) - size[order]
-    new_row = np.diff(place[order], prepend=-1) != 0
-    taken_before -= np.maximum.accumulate(np.where(new_row, taken_before, 0)) if len(order) else 0
-    wanted = np.floor(share * np.bincount(row[ordinary], minlength=row.max(initial=-1) + 1) + 0.5)[place[order]]
-    take = new_row | (taken_before + size[order] / 2 <= wanted)  # the first of a row always
+    new_owner = np.diff(place[order], prepend=-1) != 0
+    taken_before -= np.maximum.accumulate(np.where(new_owner, taken_before, 0)) if len(order) else 0
+    wanted = np.floor(share * np.bincount(owner[ordinary], minlength=owner.max(initial=-1) + 1) + 0.5)[place[order]]
+    take = new_owner | (taken_before + size[order] / 2 <= wanted)  # the first of a sequence always
     taken = np.zeros(len(first), np.bool_)
     taken[usable[order[take]]] = True
     result: Bools = taken[unit]
     return result
 
 
-def replaced(
+def _replaced(
     ids: Longs, hidden: Bools, replacements: Replacements, options: MaskOptions, kinds: Floats, tokens: Floats
 ) -> Longs:
-    """The ids with something else in the hidden places."""
+    """Return the ids with replacements in the hidden places."""
     if options.replace == "all":
         return np.where(hidden, replacements.mask, ids)
     ordinary = replacements.ordinary
@@ -134,9 +147,9 @@ def replaced(
 
 
 def noise(seed: int, epoch: int, draw: int, places: Longs) -> Floats:
-    """A uniform number in [0, 1) for each place, the same in whatever order or company it is asked for.
+    """Return a uniform number in [0, 1) for each place; it does not depend on the other places or their order.
 
-    It is the generator SplitMix64 (Steele et al. 2014), which can begin anywhere.
+    The generator is SplitMix64 (Steele et al. 2014), which can begin anywhere.
     """
     start = np.random.SeedSequence((seed, epoch + 1, draw)).generate_state(1, np.uint64)
     z = start + (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,6 +1,6 @@
-"""What stands on an encoder while it is pretrained: masked-token prediction and next-sentence prediction (Devlin et al. 2019).
+"""The model of pretraining: an encoder with heads for masked tokens and for next sentences (Devlin et al. 2019).
 
-A guessed token's state goes through a transform (linear map, activation, norm) and is compared with every row of the
+The state of a masked token goes through a transform (linear map, activation, norm) and is compared with every row of the
 embedding table, which is the same tensor that the encoder reads (tied). Only the masked places reach the transform.
 
 On an encoder that was trained without such a head, the transform starts as near the identity as it can: its map is the
@@ -12,8 +12,6 @@ norm's own doing: every state is brought to the same mean and spread.
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,12 +22,12 @@ from lamina.encoder.files import read_tensors, tensor_names
 from lamina.encoder.load import Source
 from lamina.encoder.presets import BERT_BASE
 from lamina.errors import LaminaError
-from lamina.pretraining.masking import Batch
+from lamina.pretraining.masking import MaskedBatch
 from lamina.pretraining.sequences import ALONE
 
 LINEAR = 3.0  # above this, GELU and its relatives are the identity to within 0.5%
 
-# Our parts of the head, and what the families' checkpoints call them.
+# The names of our head's parameters in the checkpoints of each family.
 NAMES: dict[Family, dict[str, str]] = {
     "bert": {
         "dense": "cls.predictions.transform.dense",
@@ -60,7 +58,8 @@ class Transform(nn.Module):
         self.apply(initialise)
 
     def forward(self, states: Tensor) -> Tensor:
-        return cast(Tensor, self.norm(self.activation(self.dense(states))))
+        transformed: Tensor = self.norm(self.activation(self.dense(states)))
+        return transformed
 
 
 class PretrainedModel(nn.Module):
@@ -82,8 +81,8 @@ class PretrainedModel(nn.Module):
         """The weights of the last map: [V, E]."""
         return self.encoder.embeddings.word.weight
 
-    def forward(self, batch: Batch, *, head_only: bool = False) -> tuple[Tensor, Tensor | None]:
-        """Logits of the masked places [M, V] and of what the second part is [R, 2]; `head_only` leaves the encoder as it is."""
+    def forward(self, batch: MaskedBatch, *, head_only: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Return the logits of the masked tokens [M, V] and of the next sentence [R, 2]; `head_only` trains no encoder."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not head_only):
             states = self.encoder.embed(batch.ids, batch.type_ids)
             stack = self.encoder(states, batch.mask, pool=self.next_sentence is not None)
@@ -103,8 +102,8 @@ def start_as_wide(model: PretrainedModel) -> None:
             parameter.mul_(factor)
 
 
-def loss_sums(logits: Tensor, pairs: Tensor | None, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Cross-entropy summed over the masked tokens, and over the rows that have a second part."""
+def loss_sums(logits: Tensor, pairs: Tensor | None, batch: MaskedBatch) -> tuple[Tensor, Tensor]:
+    """Return the cross-entropy summed over the masked tokens, and over the sequences with a second segment."""
     mlm = F.cross_entropy(logits.float(), batch.targets, reduction="sum")
     if pairs is None:
         return mlm, mlm.new_zeros(())
@@ -121,7 +120,7 @@ def check_nsp(config: EncoderConfig) -> None:
 
 
 @torch.no_grad()
-def start_near_identity(model: PretrainedModel, batch: Batch) -> None:
+def start_near_identity(model: PretrainedModel, batch: MaskedBatch) -> None:
     """Sets the transform to pass on the encoder's states, as they are on a batch."""
     encoder, transform = model.encoder.eval(), model.transform
     states = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask).states[-1][batch.mask]  # [N, H]

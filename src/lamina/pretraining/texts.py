@@ -1,4 +1,4 @@
-"""The texts that an encoder is pretrained on: columns of tables, plain text files, contexts of questions."""
+"""Reads the texts of pretraining: columns of tables, plain text files, contexts of questions."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ Pair = tuple[str, str, bool]  # and whether the second follows the first
 
 
 def read_texts(sources: Iterable[TextSource]) -> list[str]:
-    """The texts of all sources, each once, in their order."""
+    """Return the texts of all sources, each once, in their order."""
     return list(dict.fromkeys(text for source in sources for text in _texts_of(source)))
 
 
-def without(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[str]:
-    """The texts that are not among those of the excluded sources."""
+def exclude_texts(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[str]:
+    """Return the texts that are not among those of the excluded sources."""
     unwanted = set(read_texts(excluded))
     return [text for text in texts if text not in unwanted]
 
@@ -82,8 +82,8 @@ def read_pairs(source: PairSource) -> list[Pair]:
     return found
 
 
-def hold_out(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
-    """(to train on, held out): at least one text is held out where any is to be, and one is left."""
+def split_texts(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
+    """Return (to train on, held out); where `share` is not 0, each has at least one."""
     if share == 0:
         return list(texts), []
     if len(texts) < 2:
@@ -93,10 +93,10 @@ def hold_out(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list
     return [t for i, t in enumerate(texts) if i not in held], [t for i, t in enumerate(texts) if i in held]
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, as far as their marks and line ends tell.
+def split_sentences(text: str) -> list[str]:
+    """Split a text at sentence marks and line ends.
 
-    >>> sentences("It rains. Does it? Yes\\nno")
+    >>> split_sentences("It rains. Does it? Yes\\nno")
     ['It rains.', 'Does it?', 'Yes', 'no']
     """
     return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]

@@ -1,4 +1,4 @@
-"""Computes what a store holds."""
+"""Computes the hidden states that a store holds, and the fingerprint of what they depend on."""
 
 from __future__ import annotations
 
@@ -6,34 +6,32 @@ import hashlib
 import json
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from lamina.data.batches import make_batch, pack
 from lamina.data.windows import Windows
 from lamina.encoder.blocks import Encoder
-from lamina.state_cache.store import Contents, Extract, Store, open_store
+from lamina.state_cache.store import Contents, Extract, Longs, Store, open_store
 from lamina.utils.parallel import side_by_side
 from lamina.utils.progress import Progress
 
-TOKENS = 1024  # padded tokens at once on a CPU
-GPU_TOKENS = 1 << 15
-
-Longs = npt.NDArray[np.int64]
+EXTRACT_TOKENS = 1024  # padded tokens of a batch on a CPU
+EXTRACT_GPU_TOKENS = 1 << 15
 
 
 def store_of(encoder: Encoder, windows: Windows, contents: Contents, progress: Progress | None = None) -> Store:
-    """The store of some windows' states, computed now where it is not there yet."""
+    """Return the store of some windows' states; compute what is missing."""
     return open_store(contents, stored_starts(windows, contents), extractor(encoder, windows, contents), progress=progress)
 
 
 def stored_starts(windows: Windows, contents: Contents) -> Longs:
-    """[W + 1] where each window's tokens begin in the store."""
+    """Return where each window's tokens begin in the store: [W + 1]."""
     return np.arange(len(windows) + 1) if contents.positions == "cls" else windows.starts
 
 
 def extractor(encoder: Encoder, windows: Windows, contents: Contents) -> Extract:
+    """Return the function that computes the states of some windows."""
     device = next(encoder.parameters()).device
     starts = stored_starts(windows, contents)
 
@@ -53,7 +51,7 @@ def extractor(encoder: Encoder, windows: Windows, contents: Contents) -> Extract
             for row, window in enumerate(chosen.tolist()):
                 states[first[window] : first[window + 1]] = found[row, : length[window]]
 
-        runs = pack(windows.lengths[rows][order], TOKENS if device.type == "cpu" else GPU_TOKENS)
+        runs = pack(windows.lengths[rows][order], EXTRACT_TOKENS if device.type == "cpu" else EXTRACT_GPU_TOKENS)
         for _ in side_by_side(fill, runs) if device.type == "cpu" else map(fill, runs):
             pass
         return states
@@ -62,7 +60,7 @@ def extractor(encoder: Encoder, windows: Windows, contents: Contents) -> Extract
 
 
 def fingerprint(encoder: Encoder, top: int) -> str:
-    """Of all that the states up to layer `top` depend on in the encoder."""
+    """Return a checksum of all that the states up to layer `top` depend on in the encoder."""
     shape = {name: value for name, value in encoder.config.to_json().items() if "dropout" not in name}
     digest = hashlib.sha256(json.dumps([top, shape], sort_keys=True).encode())
     for part in (encoder.embeddings, *encoder.layers[: 1 if encoder.config.shared else top]):

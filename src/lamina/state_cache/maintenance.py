@@ -1,4 +1,4 @@
-"""Looking after stores: what there is, whether it is sound, and clearing it."""
+"""Lists, verifies and clears stores, for `lamina cache`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lamina.utils.locks import BusyError, Lock
 
 
 @dataclass(frozen=True)
-class Listed:
+class StoreSummary:
     """A store as `lamina cache list` shows it."""
 
     name: str
@@ -27,13 +27,13 @@ class Listed:
     used: float  # when, in seconds since the epoch
 
 
-def list_stores(folder: Path | None = None) -> list[Listed]:
-    """Every store, the last used first."""
-    return sorted((_listed(path) for path in _stores(folder)), key=lambda store: -store.used)
+def list_stores(folder: Path | None = None) -> list[StoreSummary]:
+    """Return every store, the last used first."""
+    return sorted((_summary(path) for path in _stores(folder)), key=lambda store: -store.used)
 
 
 def verify_store(name: str, folder: Path | None = None) -> list[str]:
-    """What is wrong with a store, a line a shard; whatever it is, the next training computes it again."""
+    """Return a line for each missing or damaged shard; the next training computes these again."""
     path = _existing(name, folder)
     index = _index(path)
     if index is None:
@@ -47,7 +47,7 @@ def verify_store(name: str, folder: Path | None = None) -> list[str]:
 
 
 def clear_store(name: str, folder: Path | None = None) -> int:
-    """Removes a store and says how many bytes it took; one that is in use is refused."""
+    """Remove a store and return how many bytes it took; refuse one that is in use."""
     path = _existing(name, folder)
     try:
         locks = [Lock(path / lock, wait=False) for lock in ("write.lock", "use.lock")]
@@ -75,7 +75,7 @@ def _existing(name: str, folder: Path | None) -> Path:
 
 
 def _index(path: Path) -> tuple[Contents, list[Shard]] | None:
-    """What a store says about itself, if it can be read."""
+    """Return the contents and shards of a store, if its index can be read."""
     try:
         index = read_json(path / "store.json")
         contents = Contents(**index["contents"] | {"layers": tuple(index["contents"]["layers"])})
@@ -84,12 +84,12 @@ def _index(path: Path) -> tuple[Contents, list[Shard]] | None:
         return None
 
 
-def _listed(path: Path) -> Listed:
+def _summary(path: Path) -> StoreSummary:
     index = _index(path)
     if index is None:
-        return Listed(path.name, "?", "?", (), "?", _bytes(path), 0.0, path.stat().st_mtime)
+        return StoreSummary(path.name, "?", "?", (), "?", _bytes(path), 0.0, path.stat().st_mtime)
     contents, shards = index
-    return Listed(
+    return StoreSummary(
         path.name,
         contents.model,
         contents.data,
@@ -102,12 +102,12 @@ def _listed(path: Path) -> Listed:
 
 
 def _bytes(path: Path) -> int:
-    """Of its shards and index; drafts come and go."""
+    """Return the size of its shards and index; drafts do not count."""
     return sum(file.stat().st_size for file in [*path.glob("[0-9]*.bin"), *path.glob("store.json")])
 
 
 def ago(seconds: float) -> str:
-    """How long ago a time was, in the largest whole unit.
+    """Return how long ago a time was, in the largest whole unit.
 
     >>> ago(time.time() - 7300)
     '2 hours'

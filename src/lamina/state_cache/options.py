@@ -1,4 +1,4 @@
-"""When and how the states of frozen layers are stored."""
+"""The options of the store: when and how the states of frozen layers are stored."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""The store: hidden states of frozen layers, computed once a window and read ever after.
+"""The store: hidden states of frozen layers, computed once for each window, then read in every epoch.
 
 A store is a folder of shards. Each holds the states of some windows without padding, ``[tokens, layers, H]``, to be
-memory-mapped. int8 takes the mean of every channel over the shard off first and gives every token and layer a scale;
-means and scales stand before the values. ``store.json`` says what the store is of and gives a checksum for each shard.
-Shards are written whole or not at all, so what an interrupted extraction left is kept, and what is damaged is computed
-again.
+memory-mapped. int8 first subtracts the mean of every channel over the shard, and gives every token and layer a scale;
+means and scales stand before the values. ``store.json`` describes the contents and has a checksum for each shard.
+Shards are written whole or not at all. So an interrupted extraction keeps its shards, and a damaged shard is computed again.
 
-One process writes at a time (``write.lock``); others wait for it. Whoever reads holds ``use.lock``, so that nobody clears
-a store under a running training.
+One process writes at a time (``write.lock``); others wait for it. Readers hold ``use.lock``, so that no process clears
+a store which a training reads.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ Extract = Callable[[Longs], Tensor]
 
 
 class StoreError(LaminaError):
-    """The store cannot be kept; what it would hold can still be computed."""
+    """The store cannot be written or read; the states can still be computed."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store is of. Equal contents have equal states, so they share a store."""
+    """What a store holds. Equal contents have equal states, so they share a store."""
 
     weights: str  # fingerprint of the frozen layers
     windows: str  # fingerprint of the texts, the tokenizer and the window settings
@@ -60,7 +59,7 @@ class Contents:
     hidden: int
     positions: Literal["tokens", "cls"]
     dtype: Dtype
-    model: str = field(default="", compare=False)  # for people
+    model: str = field(default="", compare=False)  # shown to users
     data: str = field(default="", compare=False)
 
     @property
@@ -69,7 +68,7 @@ class Contents:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
     def bytes(self, tokens: int) -> int:
-        """What so many tokens take, in one shard."""
+        """Return the size of so many tokens in one shard."""
         each, layers = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden, len(self.layers)
         return tokens * layers * each + (0 if self.dtype != "int8" else 4 * layers * self.hidden + 2 * tokens * layers)
 
@@ -94,7 +93,7 @@ class Store:
         self._in_use = in_use
 
     def read(self, windows: Sequence[int] | Longs, mask: Tensor) -> HiddenStack:
-        """The states of `windows`, padded with zeros to the width of `mask` [R, T]."""
+        """Return the states of `windows`, padded with zeros to the width of `mask` [R, T]."""
         layers, hidden = self.contents.layers, self.contents.hidden
         rows = np.asarray(windows, np.int64)
         width = 1 if self.contents.positions == "cls" else mask.shape[1]
@@ -119,7 +118,7 @@ class _Mapped:
     scales: Tensor | None = None  # [tokens, layers]
 
     def read(self, tokens: slice, target: Tensor) -> None:
-        """Writes the states of some tokens into `target` [layers, n, H]."""
+        """Write the states of some tokens into `target` [layers, n, H]."""
         target.copy_(self.values[tokens].transpose(0, 1))
         if self.centre is not None and self.scales is not None:
             target.mul_(self.scales[tokens].T[:, :, None].float()).add_(self.centre[:, None])
@@ -128,7 +127,7 @@ class _Mapped:
 def open_store(
     contents: Contents, starts: Longs, extract: Extract, *, progress: Progress | None = None, folder: Path | None = None
 ) -> Store:
-    """The store of `contents`, whose windows have the tokens ``starts[w]:starts[w + 1]``; what is missing of it is computed."""
+    """Open the store of `contents`; compute what is missing. Window w has the tokens ``starts[w]:starts[w + 1]``."""
     progress = progress or Silent()
     folder = (folder or stores_folder()) / contents.key
     try:
@@ -143,7 +142,7 @@ def open_store(
                     if reason:
                         progress.say(f"{folder / shard_file(number)}: {reason}: computing it again")
                 _write_missing(folder, contents, shards, extract, progress)
-        os.utime(folder / "store.json")  # when it was last of use
+        os.utime(folder / "store.json")  # the time of its last use
         return Store(folder, contents, starts, shards, in_use)
     except OSError as error:
         raise StoreError(f"{error.filename or folder}: {error.strerror or error}") from error
@@ -174,7 +173,7 @@ def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extrac
             _write_shard(path, _encoded(extract(np.arange(shard.first, shard.last)), contents.dtype))
         except LaminaError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOSPC:
-                _give_back(folder, contents, shards, missing)
+                _delete_written(folder, contents, shards, missing)
             raise
         shard.crc32 = _crc32(path)
         _write_index(folder, contents, shards)
@@ -187,8 +186,8 @@ def _write_shard(path: Path, parts: Sequence[Tensor]) -> None:
             file.write(part.numpy().data.cast("B"))
 
 
-def _give_back(folder: Path, contents: Contents, shards: Sequence[Shard], written: dict[int, Shard]) -> None:
-    """The disk is full: others need the room more than a store that will not be complete."""
+def _delete_written(folder: Path, contents: Contents, shards: Sequence[Shard], written: dict[int, Shard]) -> None:
+    """Delete what was written: the disk is full, so the store cannot become complete."""
     for number, shard in written.items():
         (folder / shard_file(number)).unlink(missing_ok=True)
         shard.crc32 = None
@@ -196,7 +195,7 @@ def _give_back(folder: Path, contents: Contents, shards: Sequence[Shard], writte
 
 
 def _encoded(states: Tensor, dtype: Dtype) -> tuple[Tensor, ...]:
-    """What a shard's file holds, in order."""
+    """Return the tensors of a shard's file, in order."""
     if dtype != "int8":
         return (states.to(getattr(torch, dtype)).contiguous(),)
     centre = states.mean(0)  # [layers, H]
@@ -207,7 +206,7 @@ def _encoded(states: Tensor, dtype: Dtype) -> tuple[Tensor, ...]:
 
 
 def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
-    """The reverse of `_encoded`."""
+    """Map a shard's file to tensors: the reverse of `_encoded`."""
     layers, hidden = len(contents.layers), contents.hidden
     raw = torch.from_file(str(path), shared=False, size=contents.bytes(tokens), dtype=torch.uint8)
     if contents.dtype != "int8":
@@ -220,8 +219,8 @@ def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
     )
 
 
-def _plan(contents: Contents, starts: Longs) -> list[Shard]:
-    """Windows in order, cut into shards of about equal size."""
+def _cut_into_shards(contents: Contents, starts: Longs) -> list[Shard]:
+    """Cut the windows, in order, into shards of about equal size."""
     shards, first = [], 0
     tokens = int(starts[-1])
     room = max(1, SHARD_BYTES // contents.bytes(1), -(-tokens // MANY))  # tokens
@@ -237,8 +236,8 @@ def _write_index(folder: Path, contents: Contents, shards: Sequence[Shard]) -> N
 
 
 def _read_index(folder: Path, contents: Contents, starts: Longs) -> list[Shard]:
-    """The shards that are to be, with the checksums of those that are there."""
-    shards = _plan(contents, starts)
+    """Return all shards, with the checksums of those that are written."""
+    shards = _cut_into_shards(contents, starts)
     try:
         known = {(s["first"], s["last"]): s["crc32"] for s in read_json(folder / "store.json")["shards"]}
     except (LaminaError, KeyError, TypeError):
@@ -252,13 +251,13 @@ def _read_index(folder: Path, contents: Contents, starts: Longs) -> list[Shard]:
 
 
 def _missing(folder: Path, shards: Sequence[Shard]) -> dict[int, str]:
-    """The shards that must be computed, each with what is wrong with it; "" if it was never written."""
+    """Return the shards that must be computed, each with the reason; "" if it was never written."""
     wrong = {number: damage(folder / shard_file(number), shard) for number, shard in enumerate(shards)}
     return {number: reason for number, reason in wrong.items() if reason is not None}
 
 
 def damage(path: Path, shard: Shard) -> str | None:
-    """What is wrong with a shard's file; "" if it was never written, None if nothing is."""
+    """Return what is wrong with a shard's file; "" if it was never written, None if nothing is."""
     if shard.crc32 is None:
         return ""
     try:

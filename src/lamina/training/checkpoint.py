@@ -1,14 +1,15 @@
-"""Checkpoints: everything that a killed run needs to go on as if nothing had happened, in one file, replaced at once."""
+"""Saves and loads checkpoints: one file with all that a killed training needs to continue with the same results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim.optimizer import StateDict
 
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, load_weights, trained_weights
@@ -18,19 +19,24 @@ from lamina.utils.files import replacing
 
 @dataclass
 class Costs:
-    """What training took so far, over all resumptions."""
+    """The time and tokens that training took so far, over all resumptions."""
 
     train_seconds: float = 0.0
-    read_seconds: float = 0.0  # of these, for making batches and reading stored states
+    read_seconds: float = 0.0  # part of train_seconds: making batches and reading stored states
     store_seconds: float = 0.0  # before training, for storing the states of frozen layers
     evaluate_seconds: float = 0.0
     tokens: int = 0
     padded_tokens: int = 0
 
+    def count(self, mask: Tensor) -> None:
+        """Add the tokens of a micro-batch; `mask` [R, T] is True on real tokens."""
+        self.tokens += int(mask.sum())
+        self.padded_tokens += mask.numel()
+
 
 @dataclass
 class State:
-    """Where a run stands. `step` counts finished optimiser steps."""
+    """Where a training stands. `step` counts finished optimiser steps."""
 
     step: int = 0
     best_score: float = float("-inf")
@@ -38,8 +44,17 @@ class State:
     best: Weights = field(default_factory=dict)
     stale: int = 0  # evaluations since the best
     stopped: bool = False  # stopped early
-    metrics_bytes: int = 0
+    metrics_bytes: int = 0  # length of the metrics file
     costs: Costs = field(default_factory=Costs)
+
+
+class _Content(TypedDict):
+    """What the file holds. `state` has the fields of `State`, its costs as a dictionary."""
+
+    weights: Weights
+    optimizer: StateDict
+    memories: list[dict[str, Tensor]]
+    state: dict[str, Any]
 
 
 def save_checkpoint(
@@ -49,7 +64,7 @@ def save_checkpoint(
     state: State,
     memories: Sequence[Remembers] = (),
 ) -> None:
-    content = {
+    content: _Content = {
         "weights": trained_weights(model),
         "optimizer": optimizer.state_dict(),
         "memories": [term.state_dict() for term in memories],
@@ -63,12 +78,12 @@ def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, memories: Sequence[Remembers] = ()
 ) -> State:
     try:
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        content: _Content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise LaminaError(f"{path}: the checkpoint cannot be read ({error}): delete it to train from the start") from error
     load_weights(model, content["weights"])
     optimizer.load_state_dict(content["optimizer"])
     for term, memory in zip(memories, content.get("memories", []), strict=True):
         term.load_state_dict(memory)
-    state: dict[str, Any] = content["state"]
+    state = content["state"]
     return State(**{**state, "costs": Costs(**state["costs"])})

@@ -1,12 +1,12 @@
-"""Gradient surgery: what one task's gradient takes from another's is left out before they are summed.
+"""PCGrad: sums the gradients of a step's tasks without the components in which they conflict.
 
-Paper: Yu et al. 2020 (PCGrad). Each task's gradient g goes through the others g_j in random order, and where they conflict
-(g . g_j < 0) loses its part along g_j:
+Paper: Yu et al. 2020. Each task's gradient g meets the other gradients g_j in random order. Where the two conflict
+(g . g_j < 0), g loses its component along g_j:
 
     g <- g - (g . g_j / g_j . g_j) g_j
 
-All of that stays within the span of the tasks' gradients, so here only the products of the gradients with one another are
-computed, the projections are done on coefficients, and the gradients are read a second time for their weighted sum.
+Departure: every result lies in the span of the tasks' gradients. So the code computes only the dot products of the gradients.
+It projects coefficients instead of gradients, and reads the gradients once more for their weighted sum.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-Gradients = Sequence[Tensor | None]  # one a parameter; None where the task does not reach it
+Gradients = Sequence[Tensor | None]  # one per parameter; None where the task does not use it
 Doubles = npt.NDArray[np.float64]
 
 
 def pcgrad(gradients: Sequence[Gradients], seed: int) -> list[Tensor | None]:
-    """The sum of the tasks' gradients, each without what conflicts with the others; the order of these is drawn by `seed`."""
-    weights = surgery_weights(dot_products(gradients), seed).tolist()
+    """Return the sum of the tasks' gradients, each without its conflicts; `seed` draws the order of the projections."""
+    weights = pcgrad_weights(_dot_products(gradients), seed).tolist()
     return [_weighted_sum(of_tasks, weights) for of_tasks in zip(*gradients, strict=True)]
 
 
-def dot_products(gradients: Sequence[Gradients]) -> Doubles:
-    """[K, K] the products of K tasks' gradients with one another."""
+def _dot_products(gradients: Sequence[Gradients]) -> Doubles:
+    """[K, K] the dot product of each two of K tasks' gradients."""
     products = np.zeros((len(gradients), len(gradients)))
     for i, of_one in enumerate(gradients):
         for j, of_other in enumerate(gradients[: i + 1]):
@@ -38,21 +38,21 @@ def dot_products(gradients: Sequence[Gradients]) -> Doubles:
     return products
 
 
-def surgery_weights(products: Doubles, seed: int) -> Doubles:
-    """[K] how much of each task's gradient is in the sum, from their products [K, K].
+def pcgrad_weights(products: Doubles, seed: int) -> Doubles:
+    """[K] the weight of each task's gradient in the sum, from their dot products [K, K].
 
-    >>> surgery_weights(np.array([[1.0, 0.0], [0.0, 4.0]]), seed=0).tolist()
+    >>> pcgrad_weights(np.array([[1.0, 0.0], [0.0, 4.0]]), seed=0).tolist()
     [1.0, 1.0]
     """
     tasks = len(products)
     draw = np.random.default_rng(seed)
-    parts = np.eye(tasks)  # [K, K] each projected gradient as a mixture of all
-    for task, part in enumerate(parts):
+    projected = np.eye(tasks)  # [K, K] the coefficients of each projected gradient
+    for task, coefficients in enumerate(projected):
         for other in draw.permutation(tasks).tolist():
-            conflict = part @ products[:, other]
+            conflict = coefficients @ products[:, other]
             if other != task and conflict < 0 < products[other, other]:
-                part[other] -= conflict / products[other, other]
-    weights: Doubles = parts.sum(0)
+                coefficients[other] -= conflict / products[other, other]
+    weights: Doubles = projected.sum(0)
     return weights
 
 
@@ -62,3 +62,23 @@ def _weighted_sum(gradients: Sequence[Tensor | None], weights: Sequence[float]) 
         if gradient is not None:
             total = gradient * weight if total is None else total.add_(gradient, alpha=weight)
     return total
+
+
+class TaskGradients:
+    """Collects the gradient of each task of a step, then gives the parameters their PCGrad sum."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self._parameters = parameters
+        self._of_tasks: list[list[Tensor | None]] = []
+
+    def collect(self) -> None:
+        """Take the gradient of the task that ended off the parameters."""
+        self._of_tasks.append([parameter.grad for parameter in self._parameters])
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def combine(self, seed: int) -> None:
+        """Set the gradient of each parameter to the sum over the tasks."""
+        for parameter, gradient in zip(self._parameters, pcgrad(self._of_tasks, seed), strict=True):
+            parameter.grad = gradient
+        self._of_tasks = []

@@ -1,5 +1,8 @@
-"""The plan: which windows make up which step. Pure, so that a resumed run sees the same steps; and so does a longer run,
-unless its sampling is annealed, which looks ahead to its end."""
+"""Plans a training: which items make up which step.
+
+The functions are pure, so a resumed run has the same steps. A longer run begins with the same steps too, unless its sampling
+is annealed, which depends on the number of epochs.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,26 @@ Longs = npt.NDArray[np.int64]
 
 
 class Draw(NamedTuple):
-    """What a step has of a task. `items` are numbers of windows, or of pairs of them, in the task's pass `lap` over its own;
-    where texts are written anew for each pass, these differ."""
+    """The items of one task in a step. `items` are numbers of windows, or of pairs of windows.
+
+    `task_epoch` counts the task's own epochs: with several tasks, one may begin its next epoch before another. Texts may be
+    augmented anew for each, so equal numbers in two epochs can mean different texts.
+    """
 
     task: str
-    lap: int
+    task_epoch: int
     items: Longs
 
 
-Turn = tuple[Draw, ...]  # of every task in a step
+Turn = tuple[Draw, ...]  # the tasks of a step
 Plan = Sequence[tuple[int, Turn]]  # the epoch and the tasks of every step
-Lengths = Callable[[int], Longs]  # of a task's items in a lap
-Order = Callable[[int], Longs | None]  # of these items; None where it is drawn
+Lengths = Callable[[int], Longs]  # task epoch -> lengths of the task's items
+Order = Callable[[int], Longs | None]  # task epoch -> order of these items; None where it is random
 Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "combined"]
 
-POOL = 1024  # windows that are sorted by length together: enough for hardly any padding, few enough to stay random
-STAGES = 16  # of an epoch whose order is given: within one of them, items are sorted and drawn as in a pool
-TURNS = b"turns"  # sets the order of tasks apart from the orders of their items
+POOL = 1024  # items that are sorted by length together: enough for hardly any padding, few enough to stay random
+STAGES = 16  # parts of an epoch whose order is given; within each, items are sorted by length
+TURNS = b"turns"  # makes the random order of tasks differ from that of their items
 ANNEALING = 0.8  # by how much the power of a task's size falls from the first epoch to the last (Stickland and Murray 2019)
 
 
@@ -48,10 +54,10 @@ def plan_epoch(
     task: int = 0,
     order: Longs | None = None,
 ) -> list[Longs]:
-    """The steps of one epoch, each an array of window numbers of about equal length.
+    """Return the steps of one epoch, each an array of numbers of windows that have about equal length.
 
     A step holds as many windows as `tokens` allows when padded, or exactly `windows` (the last of a pool may hold fewer).
-    Windows come in random order, or nearly in the `order` that is given.
+    Windows come in random order, or nearly in the given `order`.
     """
     random = np.random.default_rng([seed, epoch, task] if task else [seed, epoch])
     size = POOL if order is None else max(1, min(POOL, -(-len(order) // STAGES)))
@@ -76,7 +82,7 @@ def plan_steps(
     windows: int | None = None,
     sampling: Sampling = "round_robin",
 ) -> Iterator[tuple[int, Turn]]:
-    """(epoch, tasks and items) of every step. A fraction of an epoch is a prefix of it.
+    """Yield (epoch, tasks and items) of every step. A fraction of an epoch is a prefix of it.
 
     An epoch has as many steps as the tasks have together, so that every sampling does the same work:
 
@@ -90,10 +96,10 @@ def plan_steps(
     """
     names = list(lengths)
 
-    def steps_of(task: int, lap: int) -> list[Longs]:
-        order = orders[names[task]](lap) if names[task] in orders else None
-        of_lap = lengths[names[task]](lap)
-        return plan_epoch(seed, lap, of_lap, tokens=tokens, windows=windows, task=task, order=order)
+    def steps_of(task: int, task_epoch: int) -> list[Longs]:
+        order = orders[names[task]](task_epoch) if names[task] in orders else None
+        of_items = lengths[names[task]](task_epoch)
+        return plan_epoch(seed, task_epoch, of_items, tokens=tokens, windows=windows, task=task, order=order)
 
     streams = [_endless(partial(steps_of, task)) for task in range(len(names))]
     sizes = [len(steps_of(task, 0)) for task in range(len(names))]
@@ -113,20 +119,20 @@ def plan_steps(
 
 
 def _in_order(shuffled: Sequence[Turn], turns: Sequence[Turn], tasks: Sequence[str]) -> list[Turn]:
-    """The shuffled turns, where those of some tasks come one after the other as they did before."""
+    """Return the shuffled turns, but with the turns of `tasks` in their original order."""
     own = {task: iter([turn for turn in turns if turn[0].task == task]) for task in tasks}
     return [next(own[turn[0].task]) if turn[0].task in own else turn for turn in shuffled]
 
 
 def _endless(steps_of: Callable[[int], list[Longs]]) -> Iterator[tuple[int, Longs]]:
-    """(lap, items) of a task's steps, one pass over its items after the other."""
-    for lap in itertools.count():
-        for items in steps_of(lap):
-            yield lap, items
+    """Yield (task epoch, items) of a task's steps, without end."""
+    for task_epoch in itertools.count():
+        for items in steps_of(task_epoch):
+            yield task_epoch, items
 
 
 def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs: float, seed: int) -> list[tuple[int, ...]]:
-    """Which tasks make up each step of an epoch."""
+    """Return which tasks make up each step of an epoch."""
     total, tasks = sum(sizes), len(sizes)
     if sampling == "combined":
         return [tuple(range(tasks))] * -(-total // tasks)
@@ -134,14 +140,14 @@ def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs
         return [(step % tasks,) for step in range(total)]
     last = max(1, int(np.ceil(epochs)) - 1)
     power = 0.5 if sampling == "square_root" else 1 - ANNEALING * epoch / last
-    turns = np.repeat(np.arange(tasks), parts(np.array(sizes, np.float64) ** power, total))
+    turns = np.repeat(np.arange(tasks), apportion(np.array(sizes, np.float64) ** power, total))
     return [(int(task),) for task in np.random.default_rng([seed, epoch, *TURNS]).permutation(turns)]
 
 
-def parts(weights: npt.NDArray[np.float64], total: int) -> Longs:
-    """`total` in whole parts as near to the weights as can be.
+def apportion(weights: npt.NDArray[np.float64], total: int) -> Longs:
+    """Divide `total` into whole numbers, as near to the proportions of the weights as possible.
 
-    >>> parts(np.array([1.0, 1.0, 4.0]), 10).tolist()
+    >>> apportion(np.array([1.0, 1.0, 4.0]), 10).tolist()
     [2, 2, 6]
     """
     exact = weights / weights.sum() * total
@@ -151,7 +157,7 @@ def parts(weights: npt.NDArray[np.float64], total: int) -> Longs:
 
 
 def evaluation_points(plan: Plan, items: int, every: float) -> set[int]:
-    """After how many steps to evaluate: about every `every` epochs of `items` items, and at the end.
+    """Return after how many steps to evaluate: about every `every` epochs of `items` items, and at the end.
 
     >>> steps = [(0, (Draw("main", 0, np.arange(10)),))] * 10
     >>> sorted(evaluation_points(steps, items=100, every=0.25))

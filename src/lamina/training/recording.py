@@ -1,12 +1,13 @@
-"""What a training writes down while it runs: its metrics, and the checkpoint that knows how many of them there are."""
+"""Records a training while it runs: its metrics, and a checkpoint that knows how many lines of metrics there are."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -15,10 +16,21 @@ from lamina.objectives import Remembers
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 
 
-class Recorder:
-    """``with Recorder(...) as recorder``: from ``recorder.state`` on, lines go to the metrics and states to the checkpoint.
+class Recording(Protocol):
+    """What a training loop needs of a recorder. `state` is where the training stands; the loop changes it."""
 
-    Lines that were written after the checkpoint are cut off: the resumed training writes them again.
+    state: State
+
+    def record(self, entry: Mapping[str, object]) -> None: ...
+
+    def save(self) -> None: ...
+
+
+class Recorder:
+    """``with Recorder(...) as recorder``: writes entries to the metrics file, and its state to the checkpoint.
+
+    It starts from the checkpoint if there is one. It cuts off the lines that were written after the checkpoint, because the
+    resumed training writes them again.
     """
 
     def __init__(
@@ -41,11 +53,11 @@ class Recorder:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._metrics.close()
 
-    def record(self, entry: dict[str, object]) -> None:
-        self._metrics.write((json.dumps(entry) + "\n").encode())
+    def record(self, entry: Mapping[str, object]) -> None:
+        self._metrics.write((json.dumps(dict(entry)) + "\n").encode())
 
-    def save(self, state: State) -> None:
+    def save(self) -> None:
         self._metrics.flush()
-        os.fsync(self._metrics.fileno())  # a checkpoint must not know of lines that a power cut takes away
-        state.metrics_bytes = self._metrics.tell()
-        save_checkpoint(self._checkpoint, self._model, self._optimizer, state, self._memories)
+        os.fsync(self._metrics.fileno())  # a power cut must not remove lines that the checkpoint counts
+        self.state.metrics_bytes = self._metrics.tell()
+        save_checkpoint(self._checkpoint, self._model, self._optimizer, self.state, self._memories)

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: pure functions of progress in [0, 1] that give a share of the highest rate.
+"""Learning-rate schedules: pure functions of progress in [0, 1] that return a share of the highest rate.
 
 Each rises from 0 over the first `warmup` of training. Then: linear falls to 0 (Devlin et al. 2019); cosine falls to 0
 along half a wave, or, with hard restarts, along several, each from the top again (Loshchilov and Hutter 2017; paper 000
@@ -32,7 +32,7 @@ class Scheduled(Protocol):
 
 
 def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
-    """The share of its highest rate that every parameter has after `progress` of a training of `epochs`."""
+    """Return the share of the highest rate after `progress` of a training of `epochs`."""
     match options.schedule:
         case "linear":
             return linear(progress, options.warmup)
@@ -47,7 +47,7 @@ def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
 
 
 def linear(progress: float, warmup: float) -> float:
-    """Falls to 0 in a line.
+    """Fall to 0 in a straight line.
 
     >>> [linear(p, 0.2) for p in (0.0, 0.1, 0.2, 0.6, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
@@ -58,7 +58,7 @@ def linear(progress: float, warmup: float) -> float:
 
 
 def cosine(progress: float, warmup: float) -> float:
-    """Falls to 0 along half a wave: slowly, fast, slowly.
+    """Fall to 0 along half a cosine wave: slowly, fast, slowly.
 
     >>> [round(cosine(p, 0.2), 6) for p in (0.1, 0.2, 0.6, 1.0)]
     [0.5, 1.0, 0.5, 0.0]
@@ -67,7 +67,7 @@ def cosine(progress: float, warmup: float) -> float:
 
 
 def cosine_restarts(progress: float, warmup: float, cycles: int) -> float:
-    """Falls to 0 along half a wave `cycles` times; after each it starts again at the top.
+    """Fall to 0 along half a cosine wave `cycles` times; each starts at the highest rate.
 
     >>> [round(cosine_restarts(p, 0.0, 2), 6) for p in (0.0, 0.25, 0.5, 0.75, 1.0)]
     [1.0, 0.5, 1.0, 0.5, 0.0]
@@ -81,7 +81,7 @@ def cosine_restarts(progress: float, warmup: float, cycles: int) -> float:
 
 
 def exponential(progress: float, warmup: float, decay: float, epochs: float) -> float:
-    """Stays within an epoch and falls to `decay` of what it was with each that is over.
+    """Stay constant within an epoch and fall to `decay` of the rate after each.
 
     >>> [exponential(p, 0.0, 0.5, 2.5) for p in (0.0, 0.39, 0.41, 0.81, 1.0)]
     [1.0, 1.0, 0.5, 0.25, 0.25]
@@ -91,7 +91,7 @@ def exponential(progress: float, warmup: float, decay: float, epochs: float) -> 
 
 
 def constant(progress: float, warmup: float) -> float:
-    """Stays at the top.
+    """Stay at the highest rate.
 
     >>> [constant(p, 0.2) for p in (0.0, 0.1, 0.2, 1.0)]
     [0.0, 0.5, 1.0, 1.0]

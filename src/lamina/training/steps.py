@@ -62,7 +62,7 @@ def _steps(options: TrainOptions, datasets: Datasets, epochs: float) -> Iterator
         sampling=options.sampling,
     )
     for epoch, turn in steps:
-        yield epoch, tuple(draw._replace(items=datasets[draw.task].usable(draw.lap)[draw.items]) for draw in turn)
+        yield epoch, tuple(draw._replace(items=datasets[draw.task].usable(draw.task_epoch)[draw.items]) for draw in turn)
 
 
 def items_of_an_epoch(options: TrainOptions, datasets: Datasets) -> int:

@@ -32,7 +32,7 @@ from lamina.training.checkpoint import State
 from lamina.training.cost_estimate import count_parameters
 from lamina.training.datasets import TrainingData, load_data
 from lamina.training.learning_curves import LearningCurves, draw_curves
-from lamina.training.loop import fit
+from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
 from lamina.training.steps import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
@@ -128,20 +128,16 @@ def _fit(
             after.setdefault(step, []).append(partial(curves.record, model, recorder, epoch))
     with recorder:
         state = fit(
-            model,
-            losses,
+            Optimisation(model, losses, optimizer, options, choose_precision(options.precision, device)),
             [(epoch, partial(make_step, data.train, turn, options.memory_tokens)) for epoch, turn in plan],
-            evaluate=partial(group.evaluate, datasets=data.holdout),
-            evaluate_at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
-            optimizer=optimizer,
-            options=options,
-            precision=choose_precision(options.precision, device),
-            state=recorder.state,
-            record=recorder.record,
-            save=recorder.save,
-            after=after,
-            watch=watch,
-            progress=progress,
+            Evaluations(
+                partial(group.evaluate, datasets=data.holdout),
+                at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
+                stop=watch,
+                after=after,
+            ),
+            recorder,
+            progress,
         )
     return model, state, data
 

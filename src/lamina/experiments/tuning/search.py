@@ -1,10 +1,10 @@
-"""A search: a folder of trials, each a run, of which one turns out best.
+"""Searches for the best settings of a recipe: a folder of trials, each a run.
 
 ``search.json``   what is searched: the recipe, the space
 ``study.db``      Optuna's study
-``trials/007``    a trial's run folder, without scores of a dev set; one with the settings of an earlier has its score, no run
-``logs/007.log``  what its process said
-``trials.json``   what came of the trials, the best first
+``trials/007``    a trial's run folder, without dev scores; a trial that repeats earlier settings has none
+``logs/007.log``  what its process wrote to standard error
+``trials.json``   the trials and their results, the best first
 ``trials.png``    their scores by each field of the space
 ``best.json``     the recipe with the best settings; `lamina train` accepts it
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 from lamina.config.parse import parse_recipe, read_values
 from lamina.config.recipe import Recipe
 from lamina.errors import LaminaError
-from lamina.experiments.tuning.space import Settings, Space, as_settings, described
-from lamina.experiments.tuning.worker_pool import Crew
+from lamina.experiments.tuning.space import Settings, Space, as_settings, settings_line
+from lamina.experiments.tuning.worker_pool import WorkerPool
 from lamina.tasks.checks import build_on_meta, resolved
 from lamina.utils import plots
 from lamina.utils.files import read_json, write_json
@@ -28,7 +28,7 @@ from lamina.utils.locks import alone, foreign
 from lamina.utils.progress import Progress, Silent
 
 try:
-    from lamina.experiments.tuning.trials import Study, Trial
+    from lamina.experiments.tuning.trials import Trial, TrialDatabase
 except ImportError:
     raise LaminaError("a search needs Optuna: pip install 'lamina-qa[studies]'") from None
 
@@ -36,8 +36,8 @@ Make = Callable[[Settings], Recipe]  # the recipe with the settings of a trial
 
 
 @dataclass(frozen=True)
-class Search:
-    """What came of a search: its trials, the best first, the recipe of the best, and the picture if one could be drawn."""
+class SearchResult:
+    """The result of a search: its trials, the best first, the recipe of the best, and the picture if there is one."""
 
     folder: Path
     trials: list[Trial]
@@ -45,7 +45,7 @@ class Search:
     picture: Path | None
 
 
-def search(
+def search_settings(
     recipe: Path,
     space: Space,
     out: Path,
@@ -54,9 +54,11 @@ def search(
     resume: bool = False,
     name: str = "space",
     progress: Progress | None = None,
-) -> Search:
-    """Trains the recipe with one setting of the space after another into the folder `out`; with `resume`, goes on where a
-    killed search stood. `settings` are the recipe's own; `name` is whose mistake a field is that the recipe does not have."""
+) -> SearchResult:
+    """Train the recipe with one setting of the space after another, into the folder `out`.
+
+    `resume` continues a search that was stopped. `settings` are the recipe's own. `name` names the space in error messages.
+    """
     progress = progress or Silent()
     values = read_values(recipe)
     base = parse_recipe(values, settings, name=str(recipe))
@@ -68,28 +70,28 @@ def search(
     _check_folder(out, resume=resume)
     with alone(out):
         _begin(out, base, space)
-        study = Study(out / "study.db", space)
+        database = TrialDatabase(out / "study.db", space)
         try:
-            _run(study, space, out, make, progress)
-            trials = ranked(study.trials())
+            _run(database, space, out, make, progress)
+            trials = ranked(database.trials())
         finally:
-            study.close()
+            database.close()
         write_json(out / "trials.json", [asdict(trial) for trial in trials])
-        return Search(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
+        return SearchResult(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
-    """The best first; behind those that trained to their end, those that were stopped, then those that failed."""
+    """Sort trials: finished ones by score, then those that were stopped, then those that failed."""
     order = ("done", "pruned", "failed", "unfinished")
     return sorted(trials, key=lambda t: (order.index(t.state), 0.0 if t.score is None else -t.score, t.number))
 
 
-def lines(trials: Sequence[Trial]) -> list[str]:
-    """The trials as a table."""
+def trial_table(trials: Sequence[Trial]) -> list[str]:
+    """Return the lines of a table of the trials."""
     fields = list(trials[0].settings)
     rows = [["trial", "score", "state", "minutes", *fields]]
     for trial in trials:
-        values = [described({field: trial.settings[field]}).partition("=")[2] for field in fields]
+        values = [settings_line({field: trial.settings[field]}).partition("=")[2] for field in fields]
         numbers = [
             "" if number is None else f"{number:.{places}f}" for number, places in ((trial.score, 2), (trial.minutes, 1))
         ]
@@ -99,7 +101,7 @@ def lines(trials: Sequence[Trial]) -> list[str]:
 
 
 def _check(base: Recipe, space: Space, make: Make) -> None:
-    """Every mistake that can be seen before a weight is loaded."""
+    """Raise the errors that can be found before loading any weights."""
     for name, task in base.tasks.items():
         if task.data.holdout == 0:
             where = "data" if name == "main" else f"tasks.{name}.data"
@@ -116,7 +118,7 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
 
 
 def _check_folder(out: Path, *, resume: bool) -> None:
-    """Nothing is overwritten."""
+    """Refuse to overwrite a folder."""
     begun = (out / "search.json").exists()
     if not begun and foreign(out):
         raise LaminaError(f"{out}: is there already and not a search of Lamina's: use another --out")
@@ -125,7 +127,7 @@ def _check_folder(out: Path, *, resume: bool) -> None:
 
 
 def _begin(out: Path, base: Recipe, space: Space) -> None:
-    """A search goes on only with what it began with; there may be more trials, or workers."""
+    """Write what is searched; a resumed search must search the same, but may have more trials or workers."""
     file = out / "search.json"
     searched = {
         "recipe": base.model_dump(mode="json"),
@@ -140,44 +142,47 @@ def _begin(out: Path, base: Recipe, space: Space) -> None:
         write_json(file, searched)
 
 
-def _run(study: Study, space: Space, out: Path, make: Make, progress: Progress) -> None:
-    """Keeps all workers busy until there is nothing left to try."""
-    known = study.trials()
+def _run(database: TrialDatabase, space: Space, out: Path, make: Make, progress: Progress) -> None:
+    """Keep all workers busy until no trial is left."""
+    known = database.trials()
     unfinished = [trial for trial in known if trial.state == "unfinished"]
     over = {trial.number for trial in known} - {trial.number for trial in unfinished}
     progress.start("searching", space.trials, len(over))
-    with Crew(out, space.search.workers) as crew:
+    with WorkerPool(out, space.search.workers) as pool:
         while True:
-            while not crew.full and (trial := unfinished.pop(0) if unfinished else study.begin()):
-                if twin := study.twin(trial):
-                    study.tell(trial.number, twin.score or 0.0, 0.0)
+            while not pool.full and (trial := unfinished.pop(0) if unfinished else database.begin()):
+                if twin := database.twin(trial):
+                    database.tell(trial.number, twin.score or 0.0, 0.0)
                     over.add(trial.number)
                     progress.say(f"trial {trial.number}: as trial {twin.number}, {twin.score:.2f}")
                     progress.advance(1)
                     continue
-                progress.say(f"trial {trial.number}: {described(trial.settings)}")
+                progress.say(f"trial {trial.number}: {settings_line(trial.settings)}")
                 try:
                     recipe = make(trial.settings)
                 except LaminaError as error:  # its fields do not go together
-                    over.add(study.fail(trial.number, str(error)).number)
+                    over.add(database.fail(trial.number, str(error)).number)
                     progress.say(f"trial {trial.number}: {error}")
                     progress.advance(1)
                     continue
-                crew.start(trial.number, recipe)
-            if not crew.busy:
+                pool.start(trial.number, recipe)
+            if not pool.busy:
                 return
-            number, told = crew.hear()
-            if told is None:
-                code = crew.dismiss(number)
+            number, report = pool.next_message()
+            if report is None:
+                code = pool.close(number)
                 if number not in over:
-                    log = crew.log(number)
+                    log = pool.log(number)
                     raise LaminaError(f"trial {number}: its process ended with code {code}, see {log}: --resume tries it again")
-            elif "share" in told:
-                crew.answer(number, study.should_stop(number, told["share"], told["score"]))
-            elif "problem" in told and not told["trained"] and not over:  # before the first step: others would fare no better
-                raise LaminaError(told["problem"])
+            elif "share" in report:
+                pool.reply(number, database.should_stop(number, report["share"], report["score"]))
+            elif "problem" in report and not report["trained"] and not over:  # before the first step: others would fail too
+                raise LaminaError(report["problem"])
             else:
-                ended = study.fail(number, told["problem"]) if "problem" in told else study.tell(number, **told)
+                if "problem" in report:
+                    ended = database.fail(number, report["problem"])
+                else:
+                    ended = database.tell(number, report["score"], report["minutes"])
                 over.add(number)
                 progress.say(f"trial {number}: {ended.problem or f'{ended.state}, {ended.score:.2f}'}")
                 progress.advance(1)

@@ -1,4 +1,4 @@
-"""Spaces: which fields of a recipe to vary, over which values, and how to go through them. A TOML file:
+"""Reads a space: which fields of a recipe to vary, over which values, and by which method. A TOML file:
 
     [search]
     method = "tpe"
@@ -19,17 +19,17 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
 
-Model = TypeVar("Model", bound=BaseModel)
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
 Settings = dict[str, Any]  # a value for each field of a space
 
-# They decide what is held out and how it is scored: with different ones, scores could not be compared.
+# These fields decide what is held out and how it is scored: scores with different ones cannot be compared.
 FIXED = (
     "train.seed",
     "train.choose",
@@ -39,7 +39,7 @@ FIXED = (
 
 
 class SearchOptions(BaseModel):
-    """How to go through a space."""
+    """How to search a space."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -90,7 +90,7 @@ class Space(BaseModel):
         return min(self.search.trials or len(self), len(self))
 
     def __len__(self) -> int:
-        """The number of combinations of a grid."""
+        """Return the number of combinations of a grid."""
         lengths = (len(values) for values in self.space.values() if isinstance(values, tuple))
         product = 1
         for length in lengths:
@@ -98,16 +98,16 @@ class Space(BaseModel):
         return product
 
     def grid(self) -> list[Settings]:
-        """Every combination of the values, the last field changing fastest.
+        """Return every combination of the values; the last field changes fastest.
 
         >>> Space(space={"a": (1, 2), "b": ("x", "y")}).grid()
         [{'a': 1, 'b': 'x'}, {'a': 1, 'b': 'y'}, {'a': 2, 'b': 'x'}, {'a': 2, 'b': 'y'}]
         """
-        choices = [cast(tuple[Any, ...], values) for values in self.space.values()]
+        choices = [values for values in self.space.values() if isinstance(values, tuple)]  # a grid has no ranges
         return [dict(zip(self.space, values, strict=True)) for values in itertools.product(*choices)]
 
     def corners(self) -> Iterator[Settings]:
-        """Settings in which every value of a list and both ends of a range occur; of a grid, all that there are."""
+        """Yield settings in which every value of a list and both ends of a range occur; a grid yields all of its settings."""
         if self.search.method == "grid":
             yield from self.grid()
             return
@@ -142,7 +142,7 @@ def parse_space(values: Mapping[str, Any], *, name: str = "space") -> Space:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields by their full names, however the file nests them."""
+    """Yield fields by their full names, however the file nests them."""
     for key, value in table.items():
         if isinstance(value, dict) and value and not Range.model_fields.keys() & value.keys():
             yield from _flat(value, f"{prefix}{key}.")
@@ -163,7 +163,7 @@ def _values(place: str, value: Any, options: SearchOptions) -> Range | tuple[Any
     return tuple(value)
 
 
-def _parsed(model: type[Model], values: Any, place: str) -> Model:
+def _parsed(model: type[OptionsT], values: Any, place: str) -> OptionsT:
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -178,19 +178,19 @@ def _parsed(model: type[Model], values: Any, place: str) -> Model:
 
 
 def as_text(value: Any) -> str:
-    """A value in TOML and in JSON."""
+    """Return a value as TOML and JSON write it."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def as_settings(settings: Settings) -> list[str]:
-    """As ``--set`` takes them."""
+    """Return settings as ``--set`` takes them."""
     return [f"{field}={as_text(value)}" for field, value in settings.items()]
 
 
-def described(settings: Settings) -> str:
-    """Settings in one line.
+def settings_line(settings: Settings) -> str:
+    """Return settings in one line.
 
-    >>> described({"train.lr": 3e-05, "head.type": "span"})
+    >>> settings_line({"train.lr": 3e-05, "head.type": "span"})
     'train.lr=3e-05 head.type=span'
     """
     return " ".join(f"{field}={value if isinstance(value, str) else as_text(value)}" for field, value in settings.items())

@@ -1,11 +1,11 @@
-"""The study of a search: its trials, kept in a SQLite file by Optuna. Only the leading process opens it.
+"""Keeps the trials of a search in a SQLite file, through Optuna. Only the leading process opens it.
 
-What trial number N tries follows from the search's seed, N and what earlier trials have told by then, and from nothing else:
-a search that was killed goes on as it would have.
+The settings of trial N depend on the search's seed, on N and on the scores of earlier trials, and on nothing else. So a
+search that was killed continues with the same settings.
 
 Halving is Optuna's asynchronous successive halving with a factor of 2 and rungs after 1/8, 1/4 and 1/2 of a training: a trial
-that reaches a rung goes on if its best score so far is in the better half of all scores that trials have had there. Nobody
-waits for others, so with several workers it depends on their pace which trials are stopped.
+that reaches a rung goes on if its best score so far is in the better half of all scores at that rung. No trial waits for
+others, so with several workers their speed decides which trials are stopped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lamina.experiments.tuning.space import Range, Settings, Space, as_text
 
 STEPS = 1000  # of a training, as Optuna counts it
 FIRST_RUNG = STEPS // 8
-State = Literal["unfinished", "done", "pruned", "failed"]
-STATES: dict[TrialState, State] = {
+Outcome = Literal["unfinished", "done", "pruned", "failed"]
+OUTCOMES: dict[TrialState, Outcome] = {
     TrialState.RUNNING: "unfinished",
     TrialState.COMPLETE: "done",
     TrialState.PRUNED: "pruned",
@@ -38,17 +38,19 @@ STATES: dict[TrialState, State] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial and what came of it. `score` is the best that it had on the held-out part."""
+    """A trial and its result. `score` is its best score on the held-out split."""
 
     number: int
     settings: Settings
-    state: State
+    state: Outcome
     score: float | None = None
     minutes: float | None = None
     problem: str | None = None  # of a trial that failed
 
 
-class Study:
+class TrialDatabase:
+    """The trials of one search, in a SQLite file that Optuna reads and writes."""
+
     def __init__(self, path: Path, space: Space) -> None:
         logging.set_verbosity(logging.WARNING)
         self._space = space
@@ -72,11 +74,11 @@ class Study:
         self._storage.engine.dispose()
 
     def trials(self) -> list[Trial]:
-        """All that have begun, in the order of their numbers."""
+        """Return all trials that have begun, in the order of their numbers."""
         return [self._trial(found) for found in self._study.get_trials(deepcopy=False) if found.state != TrialState.WAITING]
 
     def begin(self) -> Trial | None:
-        """The next trial, if there is one."""
+        """Begin the next trial, if there is one."""
         number = len(self.trials())
         if number >= self._space.trials:
             return None
@@ -86,11 +88,11 @@ class Study:
         return self._trial(self._frozen(number))
 
     def twin(self, trial: Trial) -> Trial | None:
-        """An earlier trial with the same settings that has trained to its end: to train again would give the same score."""
+        """Return an earlier finished trial with the same settings: training again would give the same score."""
         return next((old for old in self.trials() if old.state == "done" and old.settings == trial.settings), None)
 
     def should_stop(self, number: int, share: float, score: float) -> bool:
-        """Notes a trial's score after a share of its training, and says whether halving stops it there."""
+        """Record a trial's score after a share of its training, and return whether halving stops it there."""
         step = round(STEPS * share)
         trial = self._running(number)
         if "pruned" in trial.user_attrs:  # decided before the search was killed
@@ -105,7 +107,7 @@ class Study:
         return True
 
     def tell(self, number: int, score: float, minutes: float) -> Trial:
-        """Ends a trial that has trained."""
+        """End a trial that has trained."""
         trial = self._running(number)
         trial.set_user_attr("score", score)
         trial.set_user_attr("minutes", minutes)
@@ -119,7 +121,7 @@ class Study:
         return self._trial(self._study.tell(number, state=TrialState.FAIL))
 
     def _choose(self, number: int) -> None:
-        """Chooses what the trial has not chosen yet: TPE all fields together, chance every field by a seed of its own."""
+        """Choose the settings that the trial lacks. TPE chooses all fields together, random search each by its own seed."""
         self._study.sampler = self._sampler(number)
         trial = self._running(number)
         for place, (field, values) in enumerate(self._space.space.items()):
@@ -127,7 +129,7 @@ class Study:
             _suggest(trial, field, values)
 
     def _running(self, number: int) -> Running:
-        """To write to a trial, also to one that another process has begun."""
+        """Return a trial for writing, also one that another process has begun."""
         return Running(self._study, self._frozen(number)._trial_id)
 
     def _frozen(self, number: int) -> FrozenTrial:
@@ -139,7 +141,7 @@ class Study:
             value = found.params[field]
             settings[field] = value if isinstance(values, Range) else json.loads(value)
         told = found.user_attrs
-        return Trial(found.number, settings, STATES[found.state], told.get("score"), told.get("minutes"), told.get("problem"))
+        return Trial(found.number, settings, OUTCOMES[found.state], told.get("score"), told.get("minutes"), told.get("problem"))
 
     def _sampler(self, *place: int) -> BaseSampler:
         seed = int(np.random.SeedSequence((self._space.search.seed, *place)).generate_state(1)[0])

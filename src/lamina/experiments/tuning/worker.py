@@ -1,5 +1,8 @@
-"""A process that trains one trial. It is told what as a line of JSON on standard input, and reports lines of JSON on standard
-output: a score after each evaluation, which is answered with whether to stop, and what came of it at the end."""
+"""Trains one trial in a process of its own.
+
+It reads the trial as a line of JSON from standard input, and reports lines of JSON on standard output: a score after each
+evaluation, and the result at the end. The reply to a score says whether to stop.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def main() -> None:
 
 
 def _listen(heard: queue.Queue[Any]) -> None:
-    """Puts down what the leading process says. When it is gone, whoever does its work next must not find us at ours."""
+    """Queue what the leading process sends. End when it is gone: a resumed search must not find this trial running."""
     with os.fdopen(os.dup(0), encoding="utf-8") as lines:  # ours alone: sys.stdin could not be closed while we wait here
         for line in lines:
             heard.put(json.loads(line))

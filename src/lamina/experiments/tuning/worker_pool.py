@@ -1,4 +1,4 @@
-"""The workers of a search, as the leading process sees them."""
+"""Runs the workers of a search: starts them, talks to them and stops them. The leading process uses it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from lamina.config.recipe import Recipe
 from lamina.utils.files import make_folder
@@ -20,11 +20,21 @@ from lamina.utils.files import make_folder
 PATIENCE = 60.0  # seconds in which a worker must have saved its state
 
 
+class Report(TypedDict, total=False):
+    """What a worker reports: `share` and `score` after an evaluation; at the end `score`, `minutes` or `problem`, `trained`."""
+
+    share: float  # of the training done
+    score: float
+    minutes: float
+    problem: str
+    trained: bool  # whether a step was done before the problem
+
+
 class Message(NamedTuple):
-    """From the worker of a trial; without content, its process has ended."""
+    """From the worker of a trial; without a report, its process has ended."""
 
     number: int
-    content: dict[str, Any] | None
+    report: Report | None
 
 
 class _Worker(NamedTuple):
@@ -32,8 +42,8 @@ class _Worker(NamedTuple):
     listener: threading.Thread
 
 
-class Crew:
-    """``with Crew(folder, 2) as crew``: processes that train trials in ``folder/trials``; none outlives the block."""
+class WorkerPool:
+    """``with WorkerPool(folder, 2) as pool``: processes that train trials in ``folder/trials``; all end with the block."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder = folder
@@ -41,16 +51,16 @@ class Crew:
         self._workers: dict[int, _Worker] = {}
         self._messages: queue.Queue[Message] = queue.Queue()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerPool:
         make_folder(self._folder / "trials")
         make_folder(self._folder / "logs")
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        """Asks those at work to save their state and stop."""
+        """Ask the running workers to save their state and stop."""
         for number, worker in self._workers.items():
             worker.process.send_signal(signal.SIGINT)
-            self.answer(number, False)  # it may be waiting to hear whether to stop
+            self.reply(number, False)  # it may be waiting to hear whether to stop
         try:
             for worker in self._workers.values():
                 with suppress(subprocess.TimeoutExpired):
@@ -58,7 +68,7 @@ class Crew:
         finally:
             for number, worker in list(self._workers.items()):
                 worker.process.kill()
-                self.dismiss(number)
+                self.close(number)
 
     @property
     def busy(self) -> bool:
@@ -84,25 +94,25 @@ class Crew:
                 stderr=log,
                 text=True,
                 env={"OMP_NUM_THREADS": threads} | os.environ,
-                start_new_session=True,  # Ctrl-C is for the leading process to hear
+                start_new_session=True,  # Ctrl-C goes to the leading process alone
             )
         self._workers[number] = _Worker(process, threading.Thread(target=self._listen, args=(number, process), daemon=True))
         self._workers[number].listener.start()
-        self.answer(number, {"run": str(self.run_folder(number)), "recipe": recipe.model_dump(mode="json")})
+        self.reply(number, {"run": str(self.run_folder(number)), "recipe": recipe.model_dump(mode="json")})
 
-    def answer(self, number: int, value: object) -> None:
+    def reply(self, number: int, value: object) -> None:
         pipe = self._workers[number].process.stdin
         assert pipe is not None
-        with suppress(BrokenPipeError):  # its end is a message of its own
+        with suppress(BrokenPipeError):  # it has ended: a message of its own says so
             pipe.write(json.dumps(value) + "\n")
             pipe.flush()
 
-    def hear(self) -> Message:
-        """Waits for the next message."""
+    def next_message(self) -> Message:
+        """Wait for the next message and return it."""
         return self._messages.get()
 
-    def dismiss(self, number: int) -> int:
-        """The exit code of a worker that has closed its end of the pipe, or has been killed."""
+    def close(self, number: int) -> int:
+        """Return the exit code of a worker that has closed its end of the pipe, or was killed."""
         process, listener = self._workers.pop(number)
         listener.join()
         code = process.wait()

@@ -1,4 +1,4 @@
-"""What the study chooses, stops and remembers, without training anything."""
+"""What the database of trials chooses, stops and keeps, without training anything."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from optuna.trial import Trial as Running
 
-from lamina.experiments.tuning import trials as study_module
+from lamina.experiments.tuning import trials as module
 from lamina.experiments.tuning.space import Space, parse_space
-from lamina.experiments.tuning.trials import Study, Trial
+from lamina.experiments.tuning.trials import Trial, TrialDatabase
 
 RANGES = {
     "train.lr": {"low": 1e-5, "high": 1e-3, "log": True},
@@ -31,14 +31,14 @@ def by_layers(trial: Trial) -> float:
 
 
 def run_all(path: Path, wanted: Space, score: Callable[[Trial], float], *, sessions: int = 1) -> list[Trial]:
-    """A whole study; with several sessions, opened anew so often."""
+    """A whole search; with several sessions, the database is opened anew so often."""
     for session in range(sessions):
-        with closing(Study(path, wanted)) as study:
+        with closing(TrialDatabase(path, wanted)) as database:
             for _ in range(-(-wanted.trials // sessions) if session < sessions - 1 else wanted.trials):
-                if (trial := study.begin()) is None:
+                if (trial := database.begin()) is None:
                     break
-                study.tell(trial.number, score(trial), 1.0)
-            trials = study.trials()
+                database.tell(trial.number, score(trial), 1.0)
+            trials = database.trials()
     return trials
 
 
@@ -61,7 +61,7 @@ def test_tpe_learns_where_scores_are_high(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["random", "tpe"])
-def test_a_study_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path, method: str) -> None:
+def test_a_database_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path, method: str) -> None:
     wanted = space(RANGES, method=method, trials=16, seed=5)
     whole = run_all(tmp_path / "whole.db", wanted, by_layers)
     assert run_all(tmp_path / "parts.db", wanted, by_layers, sessions=3) == whole
@@ -70,35 +70,35 @@ def test_a_study_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path, me
 
 
 @pytest.mark.parametrize("method", ["random", "tpe", "grid"])
-def test_a_study_killed_while_a_trial_chose_its_settings_goes_on(
+def test_a_database_killed_while_a_trial_chose_its_settings_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     fields = {"train.lr": [0.1, 0.2, 0.3], "tune.layers": [1, 2], "train.schedule": ["linear", "cosine"]}
     wanted = space(fields, method=method, trials=12)
     whole = run_all(tmp_path / "whole.db", wanted, by_layers)
-    suggest = study_module._suggest
+    suggest = module._suggest
 
     def killed(trial: Running, field: str, values: Any) -> None:
         if (trial.number, field) == (11, "tune.layers"):
             raise InterruptedError
         suggest(trial, field, values)
 
-    monkeypatch.setattr(study_module, "_suggest", killed)
+    monkeypatch.setattr(module, "_suggest", killed)
     with pytest.raises(InterruptedError):
         run_all(tmp_path / "killed.db", wanted, by_layers)
     monkeypatch.undo()
-    with closing(Study(tmp_path / "killed.db", wanted)) as study:
-        assert [trial.settings for trial in study.trials()] == [trial.settings for trial in whole]
-        assert study.trials()[11].state == "unfinished"
-        assert study.begin() is None
+    with closing(TrialDatabase(tmp_path / "killed.db", wanted)) as database:
+        assert [trial.settings for trial in database.trials()] == [trial.settings for trial in whole]
+        assert database.trials()[11].state == "unfinished"
+        assert database.begin() is None
 
 
 def test_a_trial_knows_its_twin(tmp_path: Path) -> None:
-    with closing(Study(tmp_path / "study.db", space({"train.lr": [0.1]}, method="random", trials=3))) as study:
-        first, second = study.begin(), study.begin()
-        assert first and second and study.twin(second) is None
-        study.tell(0, 50.0, 1.0)
-        assert study.twin(second) == study.trials()[0]
+    with closing(TrialDatabase(tmp_path / "study.db", space({"train.lr": [0.1]}, method="random", trials=3))) as database:
+        first, second = database.begin(), database.begin()
+        assert first and second and database.twin(second) is None
+        database.tell(0, 50.0, 1.0)
+        assert database.twin(second) == database.trials()[0]
 
 
 def test_a_grid_goes_in_order_and_can_grow(tmp_path: Path) -> None:
@@ -113,31 +113,31 @@ def test_a_grid_goes_in_order_and_can_grow(tmp_path: Path) -> None:
 def test_halving_stops_the_worse_half_at_each_rung(tmp_path: Path) -> None:
     wanted = space({"train.lr": [0.1, 0.2, 0.3, 0.4, 0.5]}, halving=True)
     path = tmp_path / "study.db"
-    with closing(Study(path, wanted)) as study:
+    with closing(TrialDatabase(path, wanted)) as database:
         for _ in range(5):
-            assert study.begin() is not None
-        assert not study.should_stop(0, 0.1, 90.0), "not yet at a rung"
-        assert not study.should_stop(0, 0.125, 50.0), "nobody to be worse than"
-        assert study.should_stop(1, 0.125, 40.0)
-        assert not study.should_stop(2, 0.125, 95.0)
-        assert not study.should_stop(0, 0.25, 10.0), "its best score counts"
-        assert study.should_stop(3, 0.5, 60.0), "late at the first rung, but still judged"
-        assert not study.should_stop(4, 1.0, 1.0), "at its end nothing is left to stop"
-        assert study.tell(1, 40.0, 1.0).state == "pruned"
-        assert study.tell(0, 95.0, 1.0).state == "done"
-    with closing(Study(path, wanted)) as study:
-        assert [trial.state for trial in study.trials()] == ["done", "pruned", "unfinished", "unfinished", "unfinished"]
-        assert study.trials()[1].score == 40.0
-        assert not study.should_stop(3, 0.25, 99.0), "before it was stopped"
-        assert study.should_stop(3, 0.5, 99.0), "what was decided stands"
-        assert study.tell(3, 60.0, 1.0).state == "pruned"
+            assert database.begin() is not None
+        assert not database.should_stop(0, 0.1, 90.0), "not yet at a rung"
+        assert not database.should_stop(0, 0.125, 50.0), "nobody to be worse than"
+        assert database.should_stop(1, 0.125, 40.0)
+        assert not database.should_stop(2, 0.125, 95.0)
+        assert not database.should_stop(0, 0.25, 10.0), "its best score counts"
+        assert database.should_stop(3, 0.5, 60.0), "late at the first rung, but still judged"
+        assert not database.should_stop(4, 1.0, 1.0), "at its end nothing is left to stop"
+        assert database.tell(1, 40.0, 1.0).state == "pruned"
+        assert database.tell(0, 95.0, 1.0).state == "done"
+    with closing(TrialDatabase(path, wanted)) as database:
+        assert [trial.state for trial in database.trials()] == ["done", "pruned", "unfinished", "unfinished", "unfinished"]
+        assert database.trials()[1].score == 40.0
+        assert not database.should_stop(3, 0.25, 99.0), "before it was stopped"
+        assert database.should_stop(3, 0.5, 99.0), "what was decided stands"
+        assert database.tell(3, 60.0, 1.0).state == "pruned"
 
 
 def test_without_halving_nothing_is_stopped(tmp_path: Path) -> None:
-    with closing(Study(tmp_path / "study.db", space({"train.lr": [0.1, 0.2]}))) as study:
-        assert study.begin() and study.begin()
-        assert not study.should_stop(0, 0.5, 90.0)
-        assert not study.should_stop(1, 0.5, 10.0)
-        assert study.tell(1, 10.0, 1.0).state == "done"
-        failed = study.fail(0, "the loss is nan")
+    with closing(TrialDatabase(tmp_path / "study.db", space({"train.lr": [0.1, 0.2]}))) as database:
+        assert database.begin() and database.begin()
+        assert not database.should_stop(0, 0.5, 90.0)
+        assert not database.should_stop(1, 0.5, 10.0)
+        assert database.tell(1, 10.0, 1.0).state == "done"
+        failed = database.fail(0, "the loss is nan")
         assert (failed.state, failed.problem, failed.score) == ("failed", "the loss is nan", None)

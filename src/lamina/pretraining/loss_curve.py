@@ -1,21 +1,31 @@
-"""The loss over the steps as a picture, where matplotlib is installed."""
+"""Draws the loss over the steps, where matplotlib is installed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from lamina.errors import LaminaError
 from lamina.utils.plots import line_plot
 
-SMOOTHING = 50  # training losses are averaged into so many points
+Point = tuple[float, float]
+
+SMOOTHING = 50  # points of the training curve; each is a mean over steps
 
 
-def draw_curve(metrics: Path, out: Path) -> str | None:
-    """Draws the losses of a metrics.jsonl; returns why not, if it cannot."""
-    training, held_out = curves([json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()])
+class Entry(TypedDict, total=False):
+    """What is read of a line of the metrics: a step has `mlm_loss`, an evaluation has `evaluation`."""
+
+    step: int
+    mlm_loss: float
+    evaluation: dict[str, float]
+
+
+def draw_loss_curve(metrics: Path, out: Path) -> str | None:
+    """Draw the losses of a metrics.jsonl; return the reason if it is not possible."""
+    training, held_out = loss_curves([json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()])
     series = {"training": training} | ({"held out": held_out} if held_out else {})
     try:
         line_plot(out, {"": series}, x="step", y="loss of the masked tokens")
@@ -24,8 +34,8 @@ def draw_curve(metrics: Path, out: Path) -> str | None:
     return None
 
 
-def curves(entries: Sequence[dict[str, Any]]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """(step, loss) of training, averaged over some steps, and of the held-out part."""
+def loss_curves(entries: Sequence[Entry]) -> tuple[list[Point], list[Point]]:
+    """Return (step, loss) of training, averaged over some steps, and of the held-out sequences."""
     losses = [(entry["step"], entry["mlm_loss"]) for entry in entries if "mlm_loss" in entry]
     width = max(1, len(losses) // SMOOTHING)
     groups = [losses[first : first + width] for first in range(0, len(losses), width)]

@@ -95,7 +95,7 @@ class PretrainRecipe(BaseModel):
     encoder: EncoderOptions | None = None
     shape: str | ShapeOptions | None = None  # a preset such as "tiny", or numbers
     vocabulary: VocabularyOptions | None = None
-    length: int = Field(default=128, ge=8)  # tokens of a row
+    length: int = Field(default=128, ge=8)  # tokens of a sequence
     packed: Packed = "join"
     mask: MaskOptions = MaskOptions()
     nsp: NspOptions | None = None

@@ -1,0 +1,41 @@
+"""The corpus of a pretraining: the texts and labelled pairs that it trains on, and those that it holds out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lamina.errors import LaminaError
+from lamina.pretraining.pretrain_recipe import PretrainRecipe
+from lamina.pretraining.texts import Pair, exclude_texts, read_pairs, read_texts, split_texts
+from lamina.utils.progress import Progress
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts and labelled pairs, to train on and held out."""
+
+    texts: list[str]
+    held_out: list[str]
+    pairs: list[Pair]
+    held_out_pairs: list[Pair]
+
+
+def read_corpus(recipe: PretrainRecipe, progress: Progress) -> Corpus:
+    """Read the recipe's sources and hold out a share of them; no held-out text occurs in what is trained on."""
+    texts = exclude_texts(read_texts(recipe.texts), recipe.exclude)
+    read = [pair for source in recipe.nsp.pairs for pair in read_pairs(source)] if recipe.nsp else []
+    unwanted = set(read_texts(recipe.exclude)) if read else set()
+    pairs = [pair for pair in read if unwanted.isdisjoint(pair[:2])]
+    if not texts and not pairs:
+        raise LaminaError("the sources hold no texts besides those that are excluded: there is nothing to train on")
+    seed = recipe.train.seed
+    training, held_out = split_texts(texts, recipe.holdout, seed) if texts else ([], [])
+    training_pairs, held_out_pairs = split_texts(pairs, recipe.holdout, seed) if pairs else ([], [])
+    unseen = {*held_out, *(text for pair in held_out_pairs for text in pair[:2])}
+    training = [text for text in training if text not in unseen]
+    training_pairs = [pair for pair in training_pairs if unseen.isdisjoint(pair[:2])]
+    if not training and not training_pairs:
+        raise LaminaError("holdout: every text or pair to train on shares a text with those held out: set holdout = 0")
+    counted = f" and {len(training_pairs)} pairs" if pairs else ""
+    progress.say(f"{len(training)} texts{counted} to train on, {len(held_out) + len(held_out_pairs)} held out")
+    return Corpus(training, held_out, training_pairs, held_out_pairs)
