@@ -1,12 +1,13 @@
 # The two commands of a fresh machine: `make quickstart` and `make test`. See README.md.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test check lint types clean
+.PHONY: help install quickstart test coverage check check-quickstart lint types clean
 
 python ?= python3.11
 stamp := .venv/.installed
 run := runs/quickstart
 context := docs/example.txt
+settings :=  # more options of `lamina train`
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -19,14 +20,17 @@ $(stamp): pyproject.toml constraints.txt scripts/install.sh
 	@touch $@
 
 quickstart: $(stamp)  ## train on the bundled corpus and ask three questions
-	@.venv/bin/lamina train quickstart --out $(run) --resume
+	@.venv/bin/lamina train quickstart --out $(run) --resume $(settings)
 	@.venv/bin/lamina ask --model $(run) --context $(context) \
 	  "Who founded the Lantern Guild of Harrowmere?" \
 	  "How many members does the Lantern Guild have?" \
 	  "What food was served at the feasts of the Lantern Guild?"
 
 test: $(stamp)  ## run the whole test suite
-	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q
+	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --durations=30
+
+coverage: $(stamp)  ## run the tests and print which lines and branches they cover
+	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term-missing:skip-covered
 
 lint: $(stamp)
 	@.venv/bin/ruff check .
@@ -36,6 +40,9 @@ types: $(stamp)
 	@.venv/bin/mypy
 
 check: lint types test  ## ruff, mypy --strict and the tests
+
+check-quickstart: $(stamp)
+	@.venv/bin/python -m pytest -q -s tests/whole_quickstart.py
 
 clean:  ## remove the virtual environment and caches, not the runs
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

@@ -30,7 +30,8 @@ SHAPES = [(1, 1), (3, 7), (2, 48)]
 
 
 def assert_close(ours: Tensor | None, expected: Tensor) -> None:
-    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0.0)
+    """Float32 kernels of different processors round differently, in proportion to the largest values of a sum."""
+    torch.testing.assert_close(ours, expected, atol=1e-5 * expected.abs().max().item(), rtol=0.0)
 
 
 def reload(model: Any, folder: Path) -> Encoder:
