@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from lamina.data.examples import Answer, Example
 from lamina.data.problems import Counts
+from lamina.data.sources import ENDINGS
 from lamina.data.squad import check, clean, parse_corpus, read, to_squad
-from lamina.data.tabular import ENDINGS
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
 

@@ -9,7 +9,8 @@ import pytest
 from lamina.data import squad
 from lamina.data.problems import Fault
 from lamina.data.sentences import check_sentences
-from lamina.data.tabular import ENDINGS, format_of, read_table
+from lamina.data.sources import ENDINGS, FORMATS
+from lamina.data.tabular import format_of, read_table
 from lamina.errors import LaminaError
 
 BROKEN_QUESTIONS = """question,context,answer
@@ -94,7 +95,7 @@ def test_a_return_within_a_cell_is_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 def test_endings_and_formats() -> None:
-    assert [format_of(Path("A" + ending.upper())) for ending in ENDINGS] == [
+    assert [format_of(Path("A" + ending.upper()), FORMATS) for ending in ENDINGS] == [
         ending.removesuffix(".gz").removesuffix(".xz") for ending in ENDINGS
     ]
     with pytest.raises(LaminaError, match=r"a\.tsv: unknown ending: expected \.json or \.csv, alone or with"):

@@ -33,7 +33,7 @@ EACH_TEACHER = pytest.mark.parametrize("teacher", ["sda", "sdv", "ema"])
 
 
 def distil(**options: Any) -> Distil:
-    return DistilOptions(**options).build("main", THREE)
+    return DistilOptions(**options).build("main", THREE, objective_of("classification"))
 
 
 def moved(model: Model, seed: int, size: float = 0.05) -> None:

@@ -17,6 +17,7 @@ from lamina.objectives import BinaryCrossEntropyOptions, RankingOptions, TermsOp
 
 NO_MODEL = cast(Model, None)
 TWO = Labels(("no", "yes"))
+OBJECTIVE = BinaryCrossEntropyOptions().build(TWO)
 Pair = tuple[str, str, bool]  # two texts and whether they are alike
 
 
@@ -72,7 +73,7 @@ words = st.sampled_from(["a", "b", "ab", "ba", "abc", "c", "cab"])
 @settings(deadline=None, max_examples=150)
 def test_it_is_what_a_loop_computes(pairs: list[Pair], scale: float) -> None:
     batch = batch_of(pairs)
-    term = RankingOptions(scale=scale).build("main", TWO)
+    term = RankingOptions(scale=scale).build("main", TWO, OBJECTIVE)
     assert term.counts(batch) == {"ranking.positives": sum(alike for *_, alike in pairs)}
     found = term(NO_MODEL, batch, outputs_of(pairs), term.counts(batch)).item()
     assert found == pytest.approx(naive(pairs, scale), abs=1e-5)
@@ -84,7 +85,7 @@ def test_without_equal_texts_it_is_the_plain_softmax_both_ways() -> None:
     scores = 20 * outputs.first @ outputs.second.t()
     target = torch.arange(4)
     wanted = (torch.nn.functional.cross_entropy(scores, target) + torch.nn.functional.cross_entropy(scores.t(), target)) / 2
-    term = RankingOptions().build("main", TWO)
+    term = RankingOptions().build("main", TWO, OBJECTIVE)
     found = term(NO_MODEL, batch_of(pairs), outputs, {"ranking.positives": 4.0})
     assert found.item() == pytest.approx(wanted.item(), abs=1e-5)
 
@@ -93,7 +94,7 @@ def test_the_same_text_is_no_negative_and_padding_does_not_hide_it() -> None:
     alone: list[Pair] = [("rain", "drizzle", True)]
     doubled: list[Pair] = [("rain", "drizzle", True), ("sun", "drizzle", False)]
     other: list[Pair] = [("rain", "drizzle", True), ("sun", "moon", False)]
-    term = RankingOptions(scale=1.0).build("main", TWO)
+    term = RankingOptions(scale=1.0).build("main", TWO, OBJECTIVE)
     losses = [term(NO_MODEL, batch_of(p, 3), outputs_of(p), {"ranking.positives": 1.0}).item() for p in (alone, doubled, other)]
     assert losses[0] == 0
     assert 0 < losses[1] < losses[2]  # "sun" still is a negative of "drizzle"
@@ -103,7 +104,7 @@ def test_a_step_without_alike_pairs_costs_nothing() -> None:
     pairs: list[Pair] = [("a", "b", False), ("c", "d", False)]
     outputs = outputs_of(pairs)
     outputs.first.requires_grad_()
-    term = RankingOptions().build("main", TWO)
+    term = RankingOptions().build("main", TWO, OBJECTIVE)
     loss = term(NO_MODEL, batch_of(pairs), outputs, {"ranking.positives": 0.0})
     assert loss.item() == 0
     loss.backward()  # type: ignore[no-untyped-call]
@@ -115,13 +116,15 @@ def test_scores_count_as_alike_from_three_of_five() -> None:
     batch = batch_of([("a", "b", True), ("c", "d", True), ("e", "f", True)])
     assert batch.labels is not None
     batch.labels.copy_(torch.tensor([2.9, 3.0, 5.0]))
-    assert RankingOptions().build("main", Labels(low=0, high=5)).counts(batch) == {"ranking.positives": 2.0}
+    assert RankingOptions().build("main", Labels(low=0, high=5), OBJECTIVE).counts(batch) == {"ranking.positives": 2.0}
 
 
 def test_weight() -> None:
     pairs: list[Pair] = [("a", "b", True), ("c", "d", False)]
     once, twice = (
-        RankingOptions(weight=w).build("main", TWO)(NO_MODEL, batch_of(pairs), outputs_of(pairs), {"ranking.positives": 1.0})
+        RankingOptions(weight=w).build("main", TWO, OBJECTIVE)(
+            NO_MODEL, batch_of(pairs), outputs_of(pairs), {"ranking.positives": 1.0}
+        )
         for w in (1.0, 2.0)
     )
     assert twice.item() == pytest.approx(2 * once.item())
@@ -130,7 +133,7 @@ def test_weight() -> None:
 
 def test_what_it_is_not_for() -> None:
     with pytest.raises(LaminaError, match=r"terms\.ranking needs scores or two classes"):
-        RankingOptions().build("main", Labels(("a", "b", "c")))
-    term = RankingOptions().build("main", TWO)
+        RankingOptions().build("main", Labels(("a", "b", "c")), OBJECTIVE)
+    term = RankingOptions().build("main", TWO, OBJECTIVE)
     with pytest.raises(LaminaError, match=r'choose head\.type = "cosine"'):
         term(NO_MODEL, batch_of([("a", "b", True)]), ScoreOutputs(torch.zeros(1)), {"ranking.positives": 1.0})

@@ -110,9 +110,9 @@ class TaskOptions(BaseModel):
 
     @model_validator(mode="after")
     def _terms_fit(self) -> TaskOptions:
-        ranking = self.terms.ranking
-        if ranking is not None and self.head.type not in ranking.heads:
-            raise ValueError(f"terms.ranking is for heads of type {', '.join(ranking.heads)}, not {self.head.type}")
+        for name, options in self.terms.chosen.items():
+            if options.heads and self.head.type not in options.heads:
+                raise ValueError(f"terms.{name} is for heads of type {', '.join(options.heads)}, not {self.head.type}")
         distil = self.terms.distil
         if distil is not None and distil.paper_code and self.head.type not in (heads := distil.heads_of_paper_code):
             raise ValueError(f"terms.distil.paper_code is for heads of type {', '.join(heads)}, not {self.head.type}")

@@ -114,7 +114,7 @@ def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> No
 def check_name(path: Path) -> str:
     """The kind of file that a name asks for: .json or .jsonl."""
     kind = format_of(path, QUESTION_FORMATS)
-    if kind == ".csv":
+    if kind not in (".json", ".jsonl"):
         raise LaminaError(f"{path}: questions with several contexts stand in .jsonl or .json files: name another")
     return kind
 

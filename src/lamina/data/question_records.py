@@ -15,8 +15,6 @@ from lamina.data.problems import MISSING, Counts, Fault, Problem, describe_value
 from lamina.data.tabular import NumberedRow, delimited_table, jsonl_rows
 from lamina.errors import LaminaError
 
-QUESTION_FORMATS: Final = (".json", ".jsonl", ".csv")
-
 
 @dataclass(frozen=True, slots=True)
 class QuestionRecord:
@@ -41,8 +39,7 @@ def question_records(text: str, file: str, ending: str, counts: Counts) -> Itera
     """The records of a file's text, or what is wrong where there is none; adds to `counts`."""
     if ending == ".json":
         return squad_records(parse_json(text, file), file, counts)
-    rows = question_jsonl_rows(text, file) if ending == ".jsonl" else _question_csv_rows(text, file)
-    return _table_records(rows, file, counts)
+    return _table_records(QUESTION_TABLES[ending](text, file), file, counts)
 
 
 # JSON
@@ -199,3 +196,11 @@ def _table_records(rows: Iterable[NumberedRow], file: str, counts: Counts) -> It
 def given_answers(fields: Mapping[str, object]) -> object:
     """What a row gives as its answers, under either name. Null is no answer where the other name has one."""
     return fields["answer"] if fields.get("answers") is None and "answer" in fields else fields.get("answers", MISSING)
+
+
+# The tables of questions by their endings: a function of the text and the name of the file. A new one needs a line here.
+QUESTION_TABLES: Final[Mapping[str, Callable[[str, str], Iterator[NumberedRow]]]] = {
+    ".jsonl": question_jsonl_rows,
+    ".csv": _question_csv_rows,
+}
+QUESTION_FORMATS: Final = (".json", *QUESTION_TABLES)

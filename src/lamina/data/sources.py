@@ -8,7 +8,7 @@ What is in a file of questions, SQuAD's shape or several contexts a question, sh
 ``owner/name:dev``                 the data set on the hub, the file of that split
 ``hub:owner/name/v2/dev.json``     the data set on the hub, that file
 
-On the hub only .json, .jsonl, .csv and .tsv files are read (plain, .gz, .xz), not parquet.
+On the hub only files of `FORMATS` are read (plain, .gz, .xz), not parquet.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example, Sentence
+from lamina.data.question_records import QUESTION_FORMATS
 from lamina.data.sentences import ColumnOptions
-from lamina.data.tabular import ENDINGS
+from lamina.data.tabular import PACKINGS, TABLE_FORMATS
 from lamina.errors import LaminaError
 from lamina.utils.files import check_apart, holds, same_file
 
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
 
+FORMATS: Final = tuple(dict.fromkeys((*QUESTION_FORMATS, *TABLE_FORMATS)))  # .json, .jsonl, .csv, .tsv
+ENDINGS: Final = tuple(name + packing for name in FORMATS for packing in PACKINGS)
 
 _NOT_QUESTIONS: Final = "{}: holds labelled sentences, which the heads of sentences read, not questions to contexts"
 _REPO: Final = r"(?P<repo>\w[\w.-]*/\w[\w.-]*)"
@@ -170,6 +173,11 @@ def _has_data_ending(name: str) -> bool:
     return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
 
+def _listed(word: str) -> str:
+    """The endings as a message lists them."""
+    return f"{', '.join(FORMATS[:-1])} {word} {FORMATS[-1]}"
+
+
 def _without_ending(name: str) -> str:
     ending = next((ending for ending in reversed(ENDINGS) if name.lower().endswith(ending)), "")
     return name.removesuffix(name[len(name) - len(ending) :]) if ending else name
@@ -236,7 +244,7 @@ def _fetch(name: str, repo: str, file: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     if not _has_data_ending(PurePosixPath(file).name):
-        raise LaminaError(f"{name}: only .json, .jsonl, .csv and .tsv files can be read (alone, or with .gz or .xz after it)")
+        raise LaminaError(f"{name}: only {_listed('and')} files can be read (alone, or with .gz or .xz after it)")
     try:
         return Path(hf_hub_download(repo, file, repo_type="dataset"))
     except _hub_errors() as error:
@@ -257,7 +265,7 @@ def _file_of_split(name: str, repo: str, split: str, files: Iterable[str]) -> st
         raise LaminaError(f"{name}: several files fit: name one, as in hub:{repo}/{fitting[0]}: {which}")
     if data:
         raise LaminaError(f"{name}: no file of {repo} is named after {split!r}: name one, hub:{repo}/FILE: {which}")
-    raise LaminaError(f"{name}: {repo} holds no .json, .jsonl, .csv or .tsv files (parquet is not read)")
+    raise LaminaError(f"{name}: {repo} holds no {_listed('or')} files (parquet is not read)")
 
 
 def _hub_errors() -> tuple[type[Exception], ...]:

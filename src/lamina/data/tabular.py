@@ -24,9 +24,7 @@ from lamina.data.problems import Fault, describe_value, text_fault
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
 
-FORMATS: Final = (".json", ".jsonl", ".csv", ".tsv")
 PACKINGS: Final = ("", ".gz", ".xz")
-ENDINGS: Final = tuple(name + packing for name in FORMATS for packing in PACKINGS)
 TABLE_FORMATS: Final = (".csv", ".tsv", ".jsonl")
 
 _LONGEST_CELL: Final = 2**31 - 1  # the largest limit that every platform's csv module takes
@@ -45,11 +43,11 @@ class Table:
     rows: Iterable[NumberedRow]
 
 
-def format_of(path: Path, formats: Sequence[str] = FORMATS) -> str:
+def format_of(path: Path, formats: Sequence[str]) -> str:
     """The format that a file's ending names, packed or not. Any other than `formats` raises LaminaError.
 
-    >>> format_of(Path("a.csv")), format_of(Path("B.JSONL.gz"))
-    ('.csv', '.jsonl')
+    >>> format_of(Path("B.JSONL.gz"), (".csv", ".jsonl"))
+    '.jsonl'
     """
     name = path.name.lower()
     for ending in formats:

@@ -25,7 +25,7 @@ from lamina.objectives.sentence import (
 )
 from lamina.objectives.smart import SmartOptions
 from lamina.objectives.span import SpanLoss, SpanLossOptions
-from lamina.objectives.term import Extra, Remembers, Term
+from lamina.objectives.term import Extra, Remembers, Term, TermOptions
 
 ObjectiveOptions = Annotated[
     SpanLossOptions
@@ -54,12 +54,13 @@ __all__ = [
     "SpanLossOptions",
     "SquaredErrorOptions",
     "Term",
+    "TermOptions",
     "TermsOptions",
 ]
 
 
 class TermsOptions(BaseModel):
-    """The terms that are added to a task's objective; a weight of 0 adds nothing."""
+    """The terms that are added to a task's objective; a weight of 0 adds nothing. Each field is the registration of a term."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,16 +70,17 @@ class TermsOptions(BaseModel):
     rdrop: RDropOptions | None = None
 
     @property
+    def chosen(self) -> dict[str, TermOptions]:
+        """Return the options of the terms that a recipe names, by name."""
+        named: dict[str, TermOptions | None] = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: options for name, options in named.items() if options is not None}
+
+    @property
     def extra(self) -> Extra:
         """Return the cost of all of them together."""
-        chosen = (self.ranking, self.smart, self.distil, self.rdrop)
-        each = [options.extra for options in chosen if options is not None and options.weight]
+        each = [options.extra for options in self.chosen.values() if options.weight]
         return Extra(*map(sum, zip(*each, strict=True)))
 
     def build(self, task: str, labels: Labels, objective: Term) -> list[Term]:
-        """Return the terms of a task that is trained by `objective`."""
-        added = [options for options in (self.ranking, self.smart, self.distil) if options is not None and options.weight]
-        terms: list[Term] = [options.build(task, labels) for options in added]
-        if self.rdrop is not None and self.rdrop.weight:
-            terms.append(self.rdrop.build(task, objective))
-        return terms
+        """Return the terms of a task that is trained by `objective`, in the order of the fields."""
+        return [options.build(task, labels, objective) for options in self.chosen.values() if options.weight]

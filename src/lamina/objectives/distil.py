@@ -45,7 +45,7 @@ from lamina.model.weights import Weights
 from lamina.objectives.divergence import Measure, divergence, kl, mean_square
 from lamina.objectives.smart import trained_by, without_dropout
 from lamina.objectives.span import SpanLossOptions
-from lamina.objectives.term import Extra
+from lamina.objectives.term import Extra, Term
 
 MEASURES: dict[str, Measure] = {"mse": mean_square, "kl": kl}
 
@@ -251,6 +251,7 @@ class DistilOptions(BaseModel):
     decay: float = Field(default=0.995, ge=0, lt=1)  # of ema, once it has seen many steps
     paper_code: bool = False  # sda and sdv of spans as the paper's public code has them
 
+    heads: ClassVar[tuple[str, ...]] = ()
     heads_of_paper_code: ClassVar[tuple[str, ...]] = SpanLossOptions.heads
 
     @model_validator(mode="after")
@@ -264,7 +265,7 @@ class DistilOptions(BaseModel):
         copies = {"sda": self.window + 1, "sdv": self.window, "ema": 1}
         return Extra(forwards=self.window if self.teacher == "sdv" else 1, copies=copies[self.teacher])
 
-    def build(self, task: str, labels: Labels) -> Distil:
+    def build(self, task: str, labels: Labels, objective: Term) -> Distil:
         return Distil(self, task, self._teacher())
 
     def _teacher(self) -> Teacher:

@@ -26,7 +26,7 @@ from lamina.errors import LaminaError
 from lamina.heads.outputs import Outputs, PairOutputs
 from lamina.model import Model
 from lamina.objectives.targets import alike, need_pairs
-from lamina.objectives.term import Extra
+from lamina.objectives.term import Extra, Term
 
 
 def text_numbers(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -85,6 +85,6 @@ class RankingOptions(BaseModel):
     def extra(self) -> Extra:
         return Extra()
 
-    def build(self, task: str, labels: Labels) -> Ranking:
+    def build(self, task: str, labels: Labels, objective: Term) -> Ranking:
         need_pairs("terms.ranking", labels)
         return Ranking(labels, self.weight, self.scale)

@@ -17,10 +17,13 @@ It costs a second forward and its backward: a step of the default recipe takes 1
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.heads.outputs import Outputs
 from lamina.model import Model
 from lamina.objectives.divergence import divergence
@@ -50,11 +53,12 @@ class RDrop:
 class RDropOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    heads: ClassVar[tuple[str, ...]] = ()
     weight: float = Field(default=1.0, ge=0)  # of the divergence; 0 leaves the term out, with its second pass
 
     @property
     def extra(self) -> Extra:
         return Extra(passes=1)
 
-    def build(self, task: str, objective: Term) -> RDrop:
+    def build(self, task: str, labels: Labels, objective: Term) -> RDrop:
         return RDrop(task, objective, self.weight)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from typing import ClassVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -36,7 +37,7 @@ from lamina.errors import LaminaError
 from lamina.heads.outputs import Outputs
 from lamina.model import Model
 from lamina.objectives.divergence import divergence
-from lamina.objectives.term import Extra
+from lamina.objectives.term import Extra, Term
 
 
 @contextmanager
@@ -142,6 +143,7 @@ class SmartOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    heads: ClassVar[tuple[str, ...]] = ()
     weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out
     noise: float = Field(default=1e-5, gt=0)  # standard deviation of the noise before it climbs
     step: float = Field(default=0.1, gt=0)  # 1e-3 as published moves the outputs of the default encoder by nothing
@@ -155,5 +157,5 @@ class SmartOptions(BaseModel):
         near = int(self.bregman > 0)
         return Extra(forwards=near, passes=self.steps + 1, copies=near)
 
-    def build(self, task: str, labels: Labels) -> Smart:
+    def build(self, task: str, labels: Labels, objective: Term) -> Smart:
         return Smart(self, task)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from lamina.data.batches import Batch
+from lamina.data.labels import Labels
 from lamina.model import Model
 
 
@@ -30,6 +31,26 @@ class Term(Protocol):
     def counts(self, batch: Batch) -> dict[str, float]: ...
 
     def __call__(self, model: Model, batch: Batch, outputs: Any, totals: dict[str, float]) -> Tensor: ...
+
+
+class TermOptions(Protocol):
+    """The options of a term that a task may add to its objective: a field of `TermsOptions`."""
+
+    heads: ClassVar[tuple[str, ...]]  # the types of head that it fits; empty: all
+
+    @property
+    def weight(self) -> float:
+        """0 leaves the term out."""
+        ...
+
+    @property
+    def extra(self) -> Extra:
+        """Return the cost of the term."""
+        ...
+
+    def build(self, task: str, labels: Labels, objective: Term) -> Term:
+        """Return the term of a task that is trained by `objective`."""
+        ...
 
 
 @runtime_checkable
