@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "lamina"
@@ -47,6 +52,97 @@ def test_rooms_import_only_what_stands_above_them() -> None:
             continue
         wrong += [f"{path.name} imports {m}" for m in imports(path) if order[room_of(m)] > order[room]]
     assert not wrong
+
+
+# ---- modules that need neither torch nor POSIX
+
+# Imports every module named on standard input. Prints what was wrong with each, by name; None where it was imported.
+IMPORT_ALL = """
+import builtins, importlib, json, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in NAMES:
+            raise ImportError(f"{name} is blocked")
+
+def of_lamina(name, globals=None, locals=None, fromlist=(), level=0):
+    if name in POSIX and (globals or {}).get("__name__", "").split(".")[0] == "lamina":
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return usual(name, globals, locals, fromlist, level)
+
+NAMES, POSIX = sys.argv[1].split(), ("fcntl", "resource", "readline", "pwd", "grp", "termios")
+sys.meta_path.insert(0, Blocked())
+usual, builtins.__import__ = builtins.__import__, of_lamina
+found = {}
+for module in json.load(sys.stdin):
+    try:
+        importlib.import_module(module)
+        found[module] = None
+    except ImportError as error:
+        found[module] = str(error)
+print(json.dumps(found))
+"""
+
+
+def modules() -> list[str]:
+    """All modules of the package but the one that starts the command."""
+    parts = [path.relative_to(PACKAGE.parent).with_suffix("").parts for path in PACKAGE.rglob("*.py")]
+    names = sorted(".".join(part for part in path if part != "__init__") for path in parts)
+    return [name for name in names if name != "lamina.__main__"]
+
+
+def imported(*, without: str) -> dict[str, str | None]:
+    """Why each module cannot be imported without these packages and the modules that only POSIX has; None where it can."""
+    command = [sys.executable, "-c", IMPORT_ALL, without]
+    done = subprocess.run(command, input=json.dumps(modules()), capture_output=True, text=True, check=True)
+    found: dict[str, str | None] = json.loads(done.stdout)
+    return found
+
+
+def torch_column() -> dict[str, tuple[str, set[str]]]:
+    """For each room, the first word of its column `torch` in ARCHITECTURE.md, and the modules that the column names."""
+    block = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("<!-- rooms -->")[1]
+    rows = re.findall(r"^\| `(\w+)(?:\.py|/)` \|.*\| (\w+)([^|]*) \|$", block, re.MULTILINE)
+    return {room: (word, {f"lamina.{room}.{name}" for name in re.findall(r"`(\w+)`", rest)}) for room, word, rest in rows}
+
+
+def of_room(room: str) -> set[str]:
+    return {name for name in modules() if name == f"lamina.{room}" or name.startswith(f"lamina.{room}.")}
+
+
+def torch_free() -> set[str]:
+    """The modules that ARCHITECTURE.md says do not import torch: whole rooms but for some modules, or some modules."""
+    free = {"lamina"}
+    for room, (word, named) in torch_column().items():
+        if word in ("no", "only"):
+            free |= of_room(room) - named
+        elif word == "not":
+            free |= named
+    return free
+
+
+@pytest.fixture(scope="module")
+def without_torch() -> dict[str, str | None]:
+    return imported(without="torch")
+
+
+def test_torch_free_modules_import_without_torch_and_posix(without_torch: dict[str, str | None]) -> None:
+    assert {room: word for room, (word, _) in torch_column().items() if word not in ("no", "only", "not", "yes")} == {}
+    assert len(torch_free()) > 70
+    assert {name: without_torch[name] for name in torch_free() if without_torch[name] is not None} == {}
+
+
+def test_the_exceptions_of_torch_free_rooms_need_torch(without_torch: dict[str, str | None]) -> None:
+    exceptions = {name for word, named in torch_column().values() if word == "only" for name in named}
+    assert len(exceptions) > 3
+    assert {name: without_torch[name] for name in exceptions if without_torch[name] != "torch is blocked"} == {}
+
+
+def test_all_modules_import_without_what_only_posix_has() -> None:
+    assert {name: error for name, error in imported(without="").items() if error is not None} == {}
+
+
+# ---- what else nobody may import or name
 
 
 def test_transformers_is_imported_only_where_a_tokenizer_is_converted() -> None:
