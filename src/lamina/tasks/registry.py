@@ -12,7 +12,11 @@ from lamina.tasks.spans import SPANS
 if TYPE_CHECKING:
     from lamina.config.recipe import Recipe, TaskOptions
 
-KINDS: Final[dict[str, AnyKind]] = {"spans": SPANS, "answerability": ANSWERABILITY, "sentences": SENTENCES}
+KINDS: Final[dict[str, AnyKind]] = {
+    "spans": SPANS,
+    "answerability": ANSWERABILITY,
+    "sentences": SENTENCES,
+}
 
 
 def kind_of(task: TaskOptions) -> AnyKind:

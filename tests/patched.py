@@ -1,0 +1,46 @@
+"""A copy of the package with files and lines added: what a contributor changes, run as a command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import lamina
+
+
+@dataclass(frozen=True)
+class PatchedPackage:
+    """`root` holds the copy, and stands first on the path of the commands that it runs."""
+
+    root: Path
+
+    @classmethod
+    def copy(cls, root: Path) -> PatchedPackage:
+        """Copy the package of this process, without what Python compiled."""
+        source = Path(lamina.__file__).parent
+        shutil.copytree(source, root / "lamina", ignore=shutil.ignore_patterns("__pycache__"))
+        return cls(root)
+
+    def add_file(self, path: str, text: str) -> None:
+        """Write a new module; an existing one raises FileExistsError."""
+        with (self.root / "lamina" / path).open("x", encoding="utf-8") as file:
+            file.write(text)
+
+    def add_line(self, path: str, after: str, line: str) -> None:
+        """Insert a line below the only one that reads `after`, both without their white space at the ends."""
+        file = self.root / "lamina" / path
+        lines = file.read_text(encoding="utf-8").splitlines()
+        (place,) = [number for number, old in enumerate(lines) if old.strip() == after.strip()]
+        file.write_text("\n".join([*lines[: place + 1], line, *lines[place + 1 :], ""]), encoding="utf-8")
+
+    def lamina(self, *arguments: object) -> str:
+        """Run the copy's command and return what it printed; an error fails the test."""
+        command = [sys.executable, "-m", "lamina", *map(str, arguments)]
+        environment = os.environ | {"PYTHONPATH": str(self.root), "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout

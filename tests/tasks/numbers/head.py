@@ -1,0 +1,40 @@
+"""Does the question ask for a number? A score of the classifier token's vector: 1 for a number, 0 for anything else."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from lamina.data.batches import Batch
+from lamina.data.labels import Labels
+from lamina.heads.outputs import ScoreOutputs
+from lamina.heads.queries import AskingHead
+
+
+class NumberHead(AskingHead):
+    """w . v + b for the classifier token's vector v."""
+
+    slots = 1
+    positions: Literal["cls"] = "cls"
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, 1)
+
+    def forward(self, vectors: Tensor, batch: Batch) -> ScoreOutputs:
+        return ScoreOutputs(self.linear(vectors[:, 0, 0]).squeeze(-1).float())  # [R, 1, T, D] -> [R]
+
+
+class NumberHeadOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    slots: ClassVar[int] = NumberHead.slots
+    kind: ClassVar[str] = "numbers"  # of task
+    pooled: ClassVar[bool] = False
+    objective: ClassVar[str] = "mse"
+    type: Literal["number"] = "number"
+
+    def build(self, width: int, labels: Labels) -> NumberHead:
+        return NumberHead(width)

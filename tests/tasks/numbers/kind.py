@@ -1,0 +1,95 @@
+"""Questions that are sorted by what they ask for: a number, or anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.answers.decisions import Decision
+from lamina.answers.saved_outputs import save_arrays
+from lamina.answers.sentences import Floats
+from lamina.data.examples import Example
+from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import WindowOptions, Windows
+from lamina.tasks.kind import Data, Evaluation, Infer, Json, Scores
+from lamina.tasks.questions import Questions
+from lamina.utils.run_folder import Run
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import Recipe, TaskOptions
+
+Truths = npt.NDArray[np.bool_]
+
+
+class NumberDecision(Decision):
+    """A question asks for a number where its score is above the threshold."""
+
+    type: Literal["numbers"] = "numbers"
+    threshold: float = 0.5
+
+
+class Numbers(Questions):
+    """Outputs are the scores of every window, [W]. The label of a question: whether its first answer holds a digit."""
+
+    decision = NumberDecision
+    predicts: tuple[str, ...] = ("predictions",)
+
+    def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> None:
+        return None
+
+    def windows(self, examples: Sequence[Example], tokenizer: Tokenizer, task: TaskOptions, window: WindowOptions) -> Windows:
+        windows = super().windows(examples, tokenizer, task, window)
+        return replace(windows, labels=_numeric(examples)[windows.example].astype(np.float32))
+
+    def outputs(self, infer: Infer, data: Data[Example]) -> Floats:
+        return infer.items(data.windows)["scores"]
+
+    def fit(self, outputs: Floats, data: Data[Example], settings: None) -> NumberDecision:
+        """The threshold of the highest accuracy: halfway between two neighbouring scores, or below all of them."""
+        means, gold = _means(outputs, data), _numeric(data.examples)
+        known = np.unique(means)
+        thresholds = np.concatenate([[known[0] - 1], (known[:-1] + known[1:]) / 2, [known[-1] + 1]])
+        return NumberDecision(threshold=float(max(thresholds, key=lambda limit: _accuracy(means > limit, gold))))
+
+    def evaluate(
+        self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision | None = None
+    ) -> Evaluation:
+        fitted = decision or self.fit(outputs, data, settings)
+        accuracy = self.score(outputs, data, settings, fitted)["accuracy"]
+        return Evaluation(accuracy, {"accuracy": accuracy})
+
+    def score(self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision) -> Scores:
+        predicted = _means(outputs, data) > decision.threshold
+        return {"accuracy": _accuracy(predicted, _numeric(data.examples)), "numbers": int(predicted.sum())}
+
+    def predict(self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision) -> dict[str, Json]:
+        predicted = _means(outputs, data) > decision.threshold
+        return {"predictions": {example.id: bool(one) for example, one in zip(data.examples, predicted, strict=True)}}
+
+    def summary(self, predictions: Mapping[str, Json], decision: NumberDecision) -> dict[str, object]:
+        return {"numbers": sum(predictions["predictions"].values())}
+
+    def save(self, run: Run, outputs: Floats, data: Data[Example]) -> None:
+        save_arrays(run.outputs, {"scores": outputs, "example": data.windows.example}, data.windows.fingerprint)
+
+
+def _means(outputs: Floats, data: Data[Example]) -> Floats:
+    """[E] the score of each question: the mean over its windows."""
+    example, count = data.windows.example, len(data.examples)
+    means: Floats = np.bincount(example, outputs, count) / np.bincount(example, minlength=count)
+    return means
+
+
+def _numeric(examples: Sequence[Example]) -> Truths:
+    return np.array([any(any(map(str.isdigit, answer.text)) for answer in example.answers[:1]) for example in examples])
+
+
+def _accuracy(predicted: Truths, gold: Truths) -> float:
+    return 100 * float((predicted == gold).mean())
+
+
+NUMBERS = Numbers()

@@ -1,0 +1,69 @@
+"""A kind of task with a head of its own is added with two new files and a line in each of two registries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.data.squad import to_squad
+from lamina.tasks.kind import AnyKind
+from tests import tiny
+from tests.patched import PatchedPackage
+from tests.tasks.numbers.kind import NUMBERS
+
+NEW = Path(__file__).parent / "numbers"
+KIND: AnyKind = NUMBERS  # it follows the protocol, as mypy checks
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> PatchedPackage:
+    made = PatchedPackage.copy(tmp_path_factory.mktemp("package"))
+    made.add_file("heads/number.py", (NEW / "head.py").read_text())
+    imported = "from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs"
+    made.add_line("heads/__init__.py", imported, "from lamina.heads.number import NumberHeadOptions")
+    made.add_line("heads/__init__.py", "| AnswerabilityHeadOptions", "    | NumberHeadOptions")
+    made.add_file("tasks/numbers.py", (NEW / "kind.py").read_text())
+    made.add_line("tasks/registry.py", "from lamina.tasks.kind import AnyKind", "from lamina.tasks.numbers import NUMBERS")
+    made.add_line("tasks/registry.py", '"sentences": SENTENCES,', '    "numbers": NUMBERS,')
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(package: PatchedPackage, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the new kind and its data: one question in five asks for a number, a year."""
+    folder = tmp_path_factory.mktemp("numbers")
+    for name, examples in (("train", tiny.corpus(24)), ("dev", tiny.corpus(27)[120:])):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(examples)))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder) + '\n[head]\ntype = "number"\n')
+    settings = ("train.epochs=6", "train.lr=3e-3", "train.evaluate_every=6")
+    package.lamina(
+        "train", folder / "small.toml", "--out", folder / "run", *(word for one in settings for word in ("--set", one))
+    )
+    return folder
+
+
+def written(folder: Path, name: str) -> Any:
+    return json.loads((folder / "run" / f"{name}.json").read_text())
+
+
+def test_it_is_trained_scored_and_fitted(folder: Path) -> None:
+    dev = tiny.corpus(27)[120:]
+    predicted = written(folder, "predictions")
+    assert list(predicted) == [example.id for example in dev]
+    right = sum(predicted[example.id] == example.question.startswith("When") for example in dev)
+    assert written(folder, "scores") == {"accuracy": pytest.approx(100 * right / len(dev)), "numbers": sum(predicted.values())}
+    assert right == len(dev), "it learned what its loss teaches"
+    decision = written(folder, "run")["tasks"]["main"]
+    assert decision["type"] == "numbers" and decision["threshold"] != 0.5, "fitted on the held-out split"
+
+
+def test_it_is_evaluated_and_predicts(package: PatchedPackage, folder: Path) -> None:
+    data = ("--data", folder / "dev.json", "--threads", 1)
+    assert json.loads(package.lamina("evaluate", folder / "run", *data, "--json")) == written(folder, "scores")
+    out = folder / "predicted.json"
+    printed = package.lamina("predict", folder / "run", *data, "--out", out)
+    assert json.loads(out.read_text()) == written(folder, "predictions")
+    assert printed == f"15 questions, 15 contexts, 3 numbers, written to {out}\n"
