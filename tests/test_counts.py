@@ -118,7 +118,7 @@ def test_the_efficiency_of_paper_003() -> None:
         ("distil.teacher=ema", 1, 0, 1),
         ("rdrop.weight=1", 0, 1, 0),
         ("rdrop.weight=0", 0, 0, 0),
-        ("smart.steps=2", 1, 3, 1),
+        ("smart.steps=2", 1, 4, 1),
     ],
 )
 def test_what_terms_take(term: str, forwards: int, passes: int, copies: int) -> None:

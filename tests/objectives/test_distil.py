@@ -18,7 +18,7 @@ from lamina.data.batches import Batch
 from lamina.errors import LaminaError
 from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.model import Model
-from lamina.objectives import DistilOptions, Remembers, SpanLoss, TermsOptions
+from lamina.objectives import DistilOptions, Remembers, SpanLoss
 from lamina.objectives.distil import Distil, LastSteps, MeanOfLastSteps, MovingMean, mean_of
 from lamina.objectives.divergence import kl, mean_square
 from lamina.objectives.loss import Loss
@@ -407,12 +407,6 @@ def test_it_begins_when_the_teacher_is_whole(options: dict[str, Any], begins: in
         assert torch.equal(with_it, without) == (step < begins), step
         moved(model, step)
         term.after_step(model)
-
-
-def test_a_weight_of_nothing_is_as_if_it_were_absent() -> None:
-    objective = objective_of("span")
-    assert TermsOptions(distil=DistilOptions(weight=0)).build("main", THREE, objective) == []
-    assert [term.name for term in TermsOptions(distil=DistilOptions()).build("main", THREE, objective)] == ["distil"]
 
 
 # ---- the memory

@@ -13,7 +13,7 @@ from lamina.data.labels import Labels
 from lamina.errors import LaminaError
 from lamina.heads.outputs import PairOutputs, ScoreOutputs
 from lamina.model import Model
-from lamina.objectives import BinaryCrossEntropyOptions, RankingOptions, TermsOptions
+from lamina.objectives import BinaryCrossEntropyOptions, RankingOptions
 
 NO_MODEL = cast(Model, None)
 TWO = Labels(("no", "yes"))
@@ -128,7 +128,6 @@ def test_weight() -> None:
         for w in (1.0, 2.0)
     )
     assert twice.item() == pytest.approx(2 * once.item())
-    assert TermsOptions(ranking=RankingOptions(weight=0)).build("main", TWO, BinaryCrossEntropyOptions().build(TWO)) == []
 
 
 def test_what_it_is_not_for() -> None:

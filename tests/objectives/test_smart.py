@@ -12,10 +12,10 @@ from lamina.data.batches import Batch
 from lamina.errors import LaminaError
 from lamina.heads import ClassOutputs, PairOutputs, ScoreOutputs, SpanOutputs
 from lamina.model import Model
-from lamina.objectives import CrossEntropyOptions, Remembers, SmartOptions, TermsOptions
+from lamina.objectives import Remembers, SmartOptions
 from lamina.objectives.divergence import divergence, symmetric_kl
 from lamina.objectives.smart import Smart, detached, without_dropout
-from tests.objectives.small import EACH_HEAD, THREE, batch_of, model_of
+from tests.objectives.small import EACH_HEAD, batch_of, model_of
 
 
 def loss_of(term: Smart, model: Model, batch: Batch) -> Tensor:
@@ -251,13 +251,6 @@ def test_resumed_it_goes_on_exactly() -> None:
 
 
 # ---- options
-
-
-def test_a_weight_of_nothing_adds_no_term() -> None:
-    objective = CrossEntropyOptions().build(THREE)
-    assert TermsOptions(smart=SmartOptions(weight=0)).build("main", THREE, objective) == []
-    assert TermsOptions().build("main", THREE, objective) == []
-    assert [term.name for term in TermsOptions(smart=SmartOptions()).build("main", THREE, objective)] == ["smart"]
 
 
 def test_weight_and_items() -> None:

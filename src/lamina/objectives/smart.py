@@ -155,7 +155,7 @@ class SmartOptions(BaseModel):
     @property
     def extra(self) -> Extra:
         near = int(self.bregman > 0)
-        return Extra(forwards=near, passes=self.steps + 1, copies=near)
+        return Extra(forwards=near, passes=self.steps + 2, copies=near)
 
     def build(self, task: str, labels: Labels, objective: Term) -> Smart:
         return Smart(self, task)

@@ -77,10 +77,10 @@ class Numbers(Questions):
         save_arrays(run.outputs, {"scores": outputs, "example": data.windows.example}, data.windows.fingerprint)
 
 
-def _means(outputs: Floats, data: Data[Example]) -> Floats:
+def _means(outputs: Floats, data: Data[Example]) -> npt.NDArray[np.float64]:
     """[E] the score of each question: the mean over its windows."""
     example, count = data.windows.example, len(data.examples)
-    means: Floats = np.bincount(example, outputs, count) / np.bincount(example, minlength=count)
+    means: npt.NDArray[np.float64] = np.bincount(example, outputs, count) / np.bincount(example, minlength=count)
     return means
 
 

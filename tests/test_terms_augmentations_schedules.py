@@ -1,0 +1,304 @@
+"""What every term, augmentation and schedule promises, asked of every entry of the registries.
+
+A new one is tested by being registered. `tests/test_techniques.py` asks the same of mixers, heads and objectives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from lamina.augment.per_epoch import AugmentOptions
+from lamina.config.parse import parse_recipe, read_recipe
+from lamina.config.recipe import Recipe
+from lamina.config.train_options import TrainOptions
+from lamina.data.examples import Example
+from lamina.data.squad import to_squad
+from lamina.model import Model
+from lamina.objectives import Extra, Remembers, Term, TermsOptions
+from lamina.objectives.loss import Loss
+from lamina.objectives.smart import trained_by
+from lamina.tasks.spans import SPANS
+from lamina.training import schedules, trainer
+from lamina.training.schedules import share_of_peak
+from lamina.utils.run_folder import Run
+from tests import tiny
+from tests.objectives.small import HEADS, batch_of, model_of, objective_of
+
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"
+
+
+def has_row(setting: str) -> bool:
+    """Whether a row of the documentation says how to switch it on."""
+    return any(f"`{setting}" in row for row in DOCS.read_text(encoding="utf-8").splitlines() if row.startswith("|"))
+
+
+# ---- terms
+
+TERMS = {name: get_args(field.annotation)[0] for name, field in TermsOptions.model_fields.items()}
+EACH_TERM = pytest.mark.parametrize("name", TERMS)
+
+
+def head_of(name: str) -> str:
+    heads: tuple[str, ...] = TERMS[name].heads
+    return heads[0] if heads else "span"
+
+
+def model_for(name: str) -> Model:
+    """With dropout, which R-Drop needs."""
+    return model_of(head_of(name), dropout=0.3)
+
+
+def terms_of(name: str, **options: Any) -> list[Term]:
+    """The terms of a task with this one, as a recipe builds them."""
+    head = head_of(name)
+    return TermsOptions.model_validate({name: options}).build("main", HEADS[head][1], objective_of(head))
+
+
+def ready(name: str, model: Model) -> Term:
+    """The term with its defaults, as it is once the first steps have filled its memory."""
+    (term,) = terms_of(name)
+    if isinstance(term, Remembers):
+        term.rehearse(model)
+    return term
+
+
+def value_of(term: Term, name: str, model: Model) -> Tensor:
+    """The term alone, for a step of one batch; the objective's counts stand beside its own, as in a loss."""
+    batch = batch_of(head_of(name))
+    totals = Loss([objective_of(head_of(name)), term]).counts([batch])
+    torch.manual_seed(0)
+    return term(model, batch, model(batch), totals)
+
+
+def reached(loss: Tensor, model: Model) -> dict[str, Tensor]:
+    """The gradients of the parameters that a loss depends on."""
+    named = dict(model.named_parameters())
+    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}
+
+
+def moved(model: Model) -> None:
+    """The model after a step in some direction."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+
+
+@EACH_TERM
+def test_a_term_is_built_from_its_defaults_and_counts_under_its_own_name(name: str) -> None:
+    (term,) = terms_of(name)
+    assert term.name == name
+    batch = batch_of(head_of(name))
+    counts = term.counts(batch)
+    assert counts and all(key.startswith(f"{name}.") and count > 0 for key, count in counts.items())
+    if f"{name}.items" in counts:
+        assert counts[f"{name}.items"] == len(batch.ids) // batch.sides
+
+
+@EACH_TERM
+def test_a_term_is_finite_and_its_gradients_reach_what_the_objective_trains(name: str) -> None:
+    model = model_for(name)
+    value = value_of(ready(name, model), name, model)
+    assert torch.isfinite(value) and value != 0
+    gradients = reached(value, model)
+    assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
+    batch, objective = batch_of(head_of(name)), objective_of(head_of(name))
+    wanted = reached(objective(model, batch, model(batch), objective.counts(batch)), model)
+    logit = {key for key in wanted if ".turn." in key}  # the logit of a cosine, which terms do not read
+    assert set(wanted) - logit <= set(gradients)
+    assert sum(bool(gradient.any()) for gradient in gradients.values()) > 20
+
+
+@EACH_TERM
+def test_a_weight_of_0_is_as_if_the_term_were_absent(name: str) -> None:
+    head = head_of(name)
+    model, batch, objective = model_for(name), batch_of(head), objective_of(head)
+
+    def total(terms: Sequence[Term]) -> Tensor:
+        loss = Loss([objective, *terms])
+        torch.manual_seed(0)
+        return loss(model, batch, model(batch), loss.counts([batch]))
+
+    with_none, without = total(terms_of(name, weight=0)), total([])
+    assert torch.equal(with_none, without)
+    found, wanted = reached(with_none, model), reached(without, model)
+    assert found.keys() == wanted.keys() and all(torch.equal(found[key], wanted[key]) for key in wanted)
+    assert not torch.equal(total([ready(name, model)]), without)
+    assert TermsOptions.model_validate({name: {"weight": 0}}).extra == Extra()
+
+
+@EACH_TERM
+def test_a_term_costs_what_it_says(name: str) -> None:
+    """Runs of the encoder with and without gradients, and copies of the parameters that train."""
+    model = model_for(name)
+    term, batch = ready(name, model), batch_of(head_of(name))
+    totals = Loss([objective_of(head_of(name)), term]).counts([batch])
+    outputs = model(batch)
+    runs: list[bool] = []
+    model.encoder.register_forward_hook(lambda *_: runs.append(torch.is_grad_enabled()))
+    term(model, batch, outputs, totals)
+    kept = sum(value.numel() for value in term.state_dict().values() if value.ndim) if isinstance(term, Remembers) else 0
+    trained = sum(value.numel() for value in trained_by(model, "main").values())
+    found = Extra(forwards=runs.count(False), passes=runs.count(True), copies=round(kept / trained))
+    assert found == TermsOptions.model_validate({name: {}}).extra
+    assert found.copies * trained == pytest.approx(kept, rel=1e-3)
+
+
+@EACH_TERM
+def test_the_memory_of_a_term_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
+    model = model_for(name)
+    term = ready(name, model)
+    value_of(term, name, model)
+    moved(model)
+    wanted = value_of(term, name, model)
+    (other,) = terms_of(name)
+    if isinstance(term, Remembers):
+        assert isinstance(other, Remembers)
+        term.after_step(model)
+        wanted = value_of(term, name, model)
+        assert not torch.equal(value_of(terms_of(name)[0], name, model), wanted), "an empty memory is another term"
+        torch.save(term.state_dict(), tmp_path / "memory.pt")
+        other.load_state_dict(torch.load(tmp_path / "memory.pt", weights_only=True))
+    assert torch.equal(value_of(other, name, model), wanted)
+
+
+@EACH_TERM
+def test_a_term_has_a_row_in_the_documentation(name: str) -> None:
+    assert has_row(f"terms.{name} = "), f"docs/techniques.md has no row for terms.{name}"
+
+
+# ---- runs of augmentations and schedules
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for name, examples in (("train", tiny.corpus(8)), ("dev", tiny.corpus(9)[40:])):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(examples)))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    return folder
+
+
+def recipe_in(folder: Path, *settings: str) -> Recipe:
+    return read_recipe(folder / "small.toml", ("train.epochs=2", "train.evaluate_every=2", "train.keep=last", *settings))
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trainer.train(recipe_in(folder), tmp_path_factory.mktemp("plain") / "run")
+
+
+# ---- augmentations
+
+AUGMENTATIONS = tuple(AugmentOptions.model_fields)
+EACH_AUGMENTATION = pytest.mark.parametrize("name", AUGMENTATIONS)
+
+# The options with which each changes nothing. One question in five of the tiny corpus is unanswerable as it is.
+NOTHING: dict[str, dict[str, Any]] = {"eda": {"alpha": 0.0}, "unanswerable": {"share": 0.2}}
+DIGEST = """
+import json, sys
+from types import SimpleNamespace
+from lamina.augment.per_epoch import AugmentOptions
+from lamina.data.squad import read
+from lamina.tasks.spans import SPANS
+task = SimpleNamespace(augment=AugmentOptions.model_validate(json.loads(sys.argv[2])))
+print(repr(list(SPANS.epoch(read(sys.argv[1]), task, SimpleNamespace(seed=3, epochs=2), 1).examples)))
+"""
+
+
+def epoch_of(name: str, options: dict[str, Any], number: int = 1) -> list[Example]:
+    """The examples of an epoch of the tiny corpus with one augmentation."""
+    made = parse_recipe({"data": {"train": "unused"}, "augment": {name: options}, "train": {"seed": 3, "epochs": 2}})
+    return list(SPANS.epoch(tiny.corpus(8), made.main, made.train, number).examples)
+
+
+@EACH_AUGMENTATION
+@pytest.mark.filterwarnings("ignore:augment.unanswerable.*none is made")
+def test_an_augmentation_of_no_strength_changes_nothing(name: str) -> None:
+    assert epoch_of(name, NOTHING[name]) == tiny.corpus(8)
+
+
+@EACH_AUGMENTATION
+def test_an_augmentation_keeps_answers_and_ids(name: str) -> None:
+    examples = epoch_of(name, {})
+    assert examples != tiny.corpus(8)
+    assert len({example.id for example in examples}) == len(examples) >= 40
+    answers = [(example, answer) for example in examples for answer in example.answers]
+    assert len(answers) == 32
+    assert all(example.context[answer.start :].startswith(answer.text) for example, answer in answers)
+
+
+@EACH_AUGMENTATION
+def test_an_augmentation_is_the_same_in_another_process(name: str, folder: Path) -> None:
+    """Sets of words have another order in each process."""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST, folder / "train.json", json.dumps({name: {}})],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert printed == {f"{epoch_of(name, {})!r}\n"}
+
+
+@EACH_AUGMENTATION
+def test_an_augmentation_trains(name: str, folder: Path, plain: Run, tmp_path: Path) -> None:
+    run = trainer.train(recipe_in(folder, f"augment.{name}={{}}"), tmp_path / "run")
+    assert run.finished and run.model.read_bytes() != plain.model.read_bytes()
+    assert list(json.loads(run.predictions.read_text())) == [example.id for example in tiny.corpus(9)[40:]]
+
+
+@EACH_AUGMENTATION
+def test_an_augmentation_has_a_row_in_the_documentation(name: str) -> None:
+    assert has_row(f"augment.{name} = "), f"docs/techniques.md has no row for augment.{name}"
+
+
+# ---- schedules
+
+SCHEDULES = get_args(TrainOptions.model_fields["schedule"].annotation)
+EACH_SCHEDULE = pytest.mark.parametrize("name", SCHEDULES)
+
+# The share of the highest rate at the end of four epochs.
+ENDS = {"linear": 0.0, "cosine": 0.0, "cosine_restarts": 0.0, "exponential": 0.96**3, "constant": 1.0}
+
+
+@EACH_SCHEDULE
+def test_a_schedule_starts_and_ends_as_defined(name: Any) -> None:
+    options = TrainOptions(schedule=name, warmup=0.125)
+    assert [share_of_peak(options, progress, 4) for progress in (0.0, 0.0625, 0.125)] == [0.0, 0.5, 1.0]
+    assert share_of_peak(options, 1.0, 4) == pytest.approx(ENDS[name])
+    assert all(0 <= share_of_peak(options, step / 200, 4) <= 1 for step in range(201))
+
+
+@EACH_SCHEDULE
+def test_a_schedule_trains_and_its_rates_are_recorded(name: str, folder: Path, tmp_path: Path) -> None:
+    made = recipe_in(folder, f"train.schedule={name}", "train.decay=0.5")
+    run = trainer.train(made, tmp_path / "run")
+    rates = [entry["lr"] for entry in map(json.loads, run.metrics.read_text().splitlines()) if "lr" in entry]
+    assert len(rates) > 5
+    shares = [share_of_peak(made.train, (step + 0.5) / len(rates), 2) for step in range(len(rates))]
+    assert rates == pytest.approx([1e-3 * share for share in shares])
+
+
+@EACH_SCHEDULE
+def test_a_schedule_has_a_row_in_the_documentation(name: str) -> None:
+    rows = DOCS.read_text(encoding="utf-8").splitlines()
+    assert any("`train.schedule = " in row and f'"{name}"' in row for row in rows), f"no row for the schedule {name}"
+
+
+def test_the_maths_of_schedules_has_the_names_of_the_recipe() -> None:
+    assert get_args(schedules.Schedule) == SCHEDULES
