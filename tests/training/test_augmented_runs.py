@@ -19,6 +19,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.state_cache.dataset import AugmentedDataset
+from lamina.tasks.checks import build_on_meta
 from lamina.tasks.kind import FileCache
 from lamina.tasks.spans import SPANS
 from lamina.training import datasets, trainer
@@ -181,4 +182,4 @@ def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_sentences_are_not_augmented() -> None:
     with pytest.raises(LaminaError, match=r"augment is for questions, but head\.type 'cosine' judges sentences"):
-        parse_recipe({"data": {"train": "t"}, "head": {"type": "cosine"}, **EDA})
+        build_on_meta(parse_recipe({"data": {"train": "t"}, "head": {"type": "cosine"}, **EDA}))
