@@ -42,7 +42,7 @@ types: $(stamp)
 check: lint types test  ## ruff, mypy --strict and the tests
 
 check-quickstart: $(stamp)
-	@.venv/bin/python -m pytest -q -s tests/whole_quickstart.py
+	@.venv/bin/python -m pytest -q -s tests/project/whole_quickstart.py
 
 clean:  ## remove the virtual environment and caches, not the runs
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

@@ -23,6 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from quiet_trainer import QUIET
+
 BATCHES = (8, 16)
 SIZE = 64
 WARM_UP = 2  # steps
@@ -164,12 +166,7 @@ def timed(adapters: Any, transformers: Any, model: Any, tokenizer: Any, features
             per_device_train_batch_size=batch,
             group_by_length=True,
             num_train_epochs=100,
-            use_cpu=True,
-            dataloader_pin_memory=False,
-            save_strategy="no",
-            logging_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
+            **QUIET,
         )
         trainer = adapters.AdapterTrainer(
             model=model, args=arguments, train_dataset=features, data_collator=count, callbacks=[watch]

@@ -33,6 +33,7 @@ from common import faster, parser, peak_flops, print_ratio, print_table, read_ex
 from lamina.data.examples import Example
 from lamina.data.splits import sample
 from ours import Done, Ours
+from quiet_trainer import QUIET
 from run_qa import BATCH, load_model, load_tokenizer, map_features, to_dataset
 
 LARGER_BATCH = 16
@@ -113,12 +114,7 @@ def rate_of(side: Trained, pad: Callable[[Any], Any], done: Done, *, batch: int,
             output_dir=folder,
             per_device_train_batch_size=batch,
             num_train_epochs=EPOCHS,
-            use_cpu=True,
-            dataloader_pin_memory=False,
-            save_strategy="no",
-            logging_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
+            **QUIET,
             **arguments,
         )
         trainer = transformers.Trainer(

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lamina.data.examples import Sentence
-from lamina.data.sentences import ColumnOptions, holds_sentences, read_sentences
+from lamina.data.sentences import ColumnOptions, SentenceReading, holds_sentences, read_sentences
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import pack
 
@@ -25,7 +25,7 @@ def file(folder: Path, text: str, name: str = "own.csv") -> Path:
 
 def complaint(path: Path, columns: ColumnOptions | None = None, *, skip_broken: bool = False) -> str:
     with pytest.raises(LaminaError) as caught:
-        read_sentences(path, columns, skip_broken=skip_broken)
+        read_sentences(path, SentenceReading(columns or ColumnOptions(), skip_broken))
     text = str(caught.value)
     assert "\n" not in text
     assert text.startswith(f"{path}: ")
@@ -63,7 +63,7 @@ def test_quora_has_two_broken_lines(shared: Path) -> None:
         "line 2577: is_duplicate is empty: 2 of 20214 rows are broken: mend them or set data.skip_broken=true"
     )
     with pytest.warns(LaminaWarning, match="2 of 20214 rows are broken and skipped, at line 2577, 14222;") as caught:
-        sentences = read_sentences(path, skip_broken=True)
+        sentences = read_sentences(path, SentenceReading(skip_broken=True))
     assert len(caught) == 1
     assert len(sentences) == 20212
 
@@ -101,7 +101,7 @@ def test_the_header_line_tells_the_delimiter(tmp_path: Path, delimiter: str, nam
 def test_jsonl_takes_numbers_for_labels_and_ids(tmp_path: Path) -> None:
     rows = [{"id": 7, "text": " so-so ", "label": 2}, {"text": "fine", "label": True}, {"id": "q", "text": "bad", "label": 0.5}]
     path = file(tmp_path, "\n".join(map(json.dumps, rows)) + "\n\n", "own.jsonl")
-    assert [(s.id, s.first, s.label) for s in read_sentences(path, labelled=False)] == [
+    assert [(s.id, s.first, s.label) for s in read_sentences(path, SentenceReading(labelled=False))] == [
         ("7", "so-so", "2"),
         ("2", "fine", "true"),
         ("q", "bad", "0.5"),
@@ -116,7 +116,7 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_siz
 def test_what_the_csv_module_writes_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *rows])
-    found = read_sentences(file(tmp_path, out.getvalue()), labelled=False)
+    found = read_sentences(file(tmp_path, out.getvalue()), SentenceReading(labelled=False))
     assert [(s.first, s.label) for s in found] == [(text.strip(), label.strip()) for text, label in rows]
 
 
@@ -137,7 +137,7 @@ def test_a_quote_never_closed_costs_its_own_row_only(tmp_path: Path) -> None:
     path = file(tmp_path, text)
     assert complaint(path).startswith("line 3: ")
     with pytest.warns(LaminaWarning, match="1 of 5 rows is broken and skipped, at line 3"):
-        found = read_sentences(path, skip_broken=True)
+        found = read_sentences(path, SentenceReading(skip_broken=True))
     assert [s.first for s in found] == ['one "1"', 'three "3"', "four", "five\nlines"]
 
 
@@ -169,9 +169,13 @@ def test_usual_names_are_guessed(tmp_path: Path) -> None:
 
 def test_named_columns_win(tmp_path: Path) -> None:
     path = file(tmp_path, "id,sentence1,sentence2,score,grade,key\n1,a,b,2,x,k\n")
-    assert read_sentences(path, ColumnOptions(first="sentence2", label="grade", id="key")) == [Sentence("k", "b", None, "x")]
-    assert read_sentences(path, ColumnOptions(first="sentence2", second="sentence1")) == [Sentence("1", "b", "a", "2")]
-    assert read_sentences(path, ColumnOptions(second="sentence2")) == [Sentence("1", "a", "b", "2")]
+    assert read_sentences(path, SentenceReading(ColumnOptions(first="sentence2", label="grade", id="key"))) == [
+        Sentence("k", "b", None, "x")
+    ]
+    assert read_sentences(path, SentenceReading(ColumnOptions(first="sentence2", second="sentence1"))) == [
+        Sentence("1", "b", "a", "2")
+    ]
+    assert read_sentences(path, SentenceReading(ColumnOptions(second="sentence2"))) == [Sentence("1", "a", "b", "2")]
 
 
 def test_columns_that_are_not_there(tmp_path: Path) -> None:
@@ -185,8 +189,8 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
 def test_without_labels(tmp_path: Path) -> None:
     path = file(tmp_path, "sentence\nowls fly\n\nmice do not\n")
     expected = [Sentence("1", "owls fly"), Sentence("2", "mice do not")]
-    assert read_sentences(path, labelled=False) == expected
-    assert read_sentences(path, ColumnOptions(label="sentiment"), labelled=False) == expected
+    assert read_sentences(path, SentenceReading(labelled=False)) == expected
+    assert read_sentences(path, SentenceReading(ColumnOptions(label="sentiment"), labelled=False)) == expected
     assert "which column is the label?" in complaint(path)
 
 
@@ -212,7 +216,7 @@ def test_broken_rows(tmp_path: Path, row: str, said: str) -> None:
     path = file(tmp_path, f"id\tsentence1\tsentence2\tlabel\n1\ta\tb\t0\n\n{row}\n4\tc\td\t1\n")
     assert complaint(path) == f"line 4: {said}: 1 of 3 rows is broken: mend them or set data.skip_broken=true"
     with pytest.warns(LaminaWarning, match=f"1 of 3 rows is broken and skipped, at line 4; the first: {said}"):
-        assert [s.id for s in read_sentences(path, skip_broken=True)] == ["1", "4"]
+        assert [s.id for s in read_sentences(path, SentenceReading(skip_broken=True))] == ["1", "4"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +248,7 @@ def test_a_label_that_is_no_number_among_scores(tmp_path: Path) -> None:
 def test_many_broken_rows_give_the_first_lines(tmp_path: Path) -> None:
     path = file(tmp_path, "text,label\na,1\n" + "b\n" * 9)
     with pytest.warns(LaminaWarning, match="9 of 10 rows are broken and skipped, at line 3, 4, 5, 6, 7 …"):
-        read_sentences(path, skip_broken=True)
+        read_sentences(path, SentenceReading(skip_broken=True))
     path = file(tmp_path, "text,label\nb\nc\n")
     assert complaint(path, skip_broken=True) == "line 2: the header has 2 cells, but this row 1: all 2 rows are broken"
 
@@ -287,4 +291,4 @@ def test_what_a_file_seems_to_hold(tmp_path: Path) -> None:
 def test_reading_well_is_silent(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_sentences(file(tmp_path, "text,label\na,1\n"), skip_broken=True)
+        read_sentences(file(tmp_path, "text,label\na,1\n"), SentenceReading(skip_broken=True))

@@ -14,7 +14,7 @@ import pytest
 from lamina.data import fables, sources
 from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.fables.sentences import make_sentences
-from lamina.data.sentences import ColumnOptions
+from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.data.squad import to_squad
 from lamina.data.squad_format import SquadCorpus
 from lamina.errors import LaminaError
@@ -142,7 +142,7 @@ def test_sentences_have_the_same_kinds_of_names(tmp_path: Path, data: Path) -> N
     expected = [Sentence("1", "An owl flies.", None, "1")]
     assert sources.load_sentences("owls") == sources.load_sentences("owls.tsv") == expected
     assert sources.load_sentences(str(data / "owls.tsv")) == expected
-    assert sources.load_sentences("owls", ColumnOptions(label="mood"))[0].label == "good"
+    assert sources.load_sentences("owls", SentenceReading(ColumnOptions(label="mood")))[0].label == "good"
     assert [(listed.name, listed.format) for listed in sources.available()][-1] == ("owls.tsv", "tsv")
     assert "did you mean 'owls'" in complaint("owl")
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lamina.data.examples import Answer, Example, Sentence
-from lamina.data.sentences import read_sentences
+from lamina.data.sentences import SentenceReading, read_sentences
 from lamina.data.splits import (
     Choose,
     choose_contexts,
@@ -179,7 +179,7 @@ def test_every_nth_is_set_aside(items: list[int], n: int) -> None:
 
 def test_quora_s_dev_split_by_convention(shared: Path) -> None:
     with pytest.warns(LaminaWarning):
-        rows = read_sentences(shared / "data" / "quora-dev-20212.csv.xz", skip_broken=True)
+        rows = read_sentences(shared / "data" / "quora-dev-20212.csv.xz", SentenceReading(skip_broken=True))
     rest, dev = every(rows, 8)
     assert (len(rest), len(dev)) == (17685, 2527)
     kept, held = hold_out_sentences(rest, 0.05, 0)

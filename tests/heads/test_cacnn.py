@@ -253,7 +253,7 @@ def test_dropout_is_for_training_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"form": "simplified"}, {"two_tower": True}, {"activation": "relu"}], ids=str)
 def test_each_form_learns(options: dict[str, Any]) -> None:
-    """The defaults are learned by heart in tests/test_techniques.py."""
+    """The defaults are learned by heart in tests/conformance/test_techniques.py."""
     encoder = {"model": "tiny", "pretrained": False, "dropout": 0.0}
     head = {"type": "cacnn", **options}
     recipe = parse_recipe({"data": {"train": ""}, "encoder": encoder, "head": head, "train": {"lr": 2e-3}})

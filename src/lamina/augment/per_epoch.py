@@ -1,4 +1,4 @@
-"""The questions that a pass over the training data has: as they are, or made anew from them for each pass."""
+"""The questions of one epoch: as they are, or augmented anew for each epoch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class AugmentOptions(BaseModel):
     unanswerable: UnanswerableOptions | None = None
 
     @property
-    def by_lap(self) -> bool:
-        """Whether every pass over the data has other texts."""
+    def per_epoch(self) -> bool:
+        """Whether the texts change with each epoch."""
         return self.eda is not None or (self.unanswerable is not None and self.unanswerable.per_epoch)
 
     @property
@@ -33,28 +33,27 @@ class AugmentOptions(BaseModel):
         return self.eda is not None and self.eda.ramp and self.eda.ramp_by == "epoch"
 
 
-_known = lru_cache(maxsize=4)(CorpusIndex.build)  # passes over the same examples find out the same about them
+_index = lru_cache(maxsize=4)(CorpusIndex.build)  # one index serves all epochs of the same examples
 
-Moments = list[float]  # when each example comes in a pass, as shares of it
+Moments = list[float]  # when each example comes in an epoch, as shares of it
 
 
-def rewrite(
-    examples: Sequence[Example], options: AugmentOptions, *, seed: int, lap: int, epochs: float
+def examples_of_epoch(
+    examples: Sequence[Example], options: AugmentOptions, *, seed: int, epoch: int, epochs: float
 ) -> tuple[list[Example], Moments | None]:
-    """The examples of a pass over them, of which training makes `epochs`; and where it matters when each is trained on, the
-    moments.
+    """The examples of an epoch, out of `epochs` in all; and the moments, where it matters when each example comes.
 
-    Unanswerable questions are made first, so that their contexts are disturbed as all others are.
+    Unanswerable questions are made first, so that noise reaches their contexts too.
     """
     made = list(examples)
     if options.unanswerable is not None:
-        made = with_unanswerable(made, options.unanswerable, seed, epoch=lap, index=_known(tuple(made)))
+        made = with_unanswerable(made, options.unanswerable, seed, epoch=epoch, index=_index(tuple(made)))
     if options.eda is None:
         return made, None
-    share: float | list[float] = share_of(lap, epochs)
+    share: float | list[float] = share_of(epoch, epochs)
     moments = None
     if options.eda.ramp and options.eda.ramp_by == "progress":
-        moments = moments_of(len(made) * (1 + options.eda.mix), seed=seed, epoch=lap)
-        share = [(lap + moment) / epochs for moment in moments[-len(made) :]]  # with `mix`, augmented ones come last
+        moments = moments_of(len(made) * (1 + options.eda.mix), seed=seed, epoch=epoch)
+        share = [(epoch + moment) / epochs for moment in moments[-len(made) :]]  # with `mix`, augmented ones come last
     synonyms = read_synonyms(expanded(options.eda.synonyms)) if options.eda.synonyms else {}
-    return augment_all(made, options.eda, seed=seed, epoch=lap, share=share, synonyms=synonyms), moments
+    return augment_all(made, options.eda, seed=seed, epoch=epoch, share=share, synonyms=synonyms), moments

@@ -26,9 +26,12 @@ from lamina.errors import LaminaError
 if TYPE_CHECKING:
     from lamina.reader.documents import Document
     from lamina.reader.load import Reader
+    from lamina.reader.replies import Reply
 
 
 commands = typer.Typer()
+
+OutputForm = Literal["text", "json", "jsonl"]  # of what is printed
 
 
 @commands.command()
@@ -59,76 +62,71 @@ def ask(
     ] = False,
 ) -> None:
     """Answer questions from texts, with a quoted span or an honest "no answer"."""
-    from lamina.cli.conversation import Conversation, converse, reply_text
-    from lamina.reader.replies import reply_json
-
     piped = sys.stdin is not None and not sys.stdin.isatty()
+    form: OutputForm = "json" if as_json else "jsonl" if as_jsonl else "text"
     files, texts = context or [], text or []
-    if contexts:
-        if files or texts:
-            raise LaminaError("--contexts reads files one after the other, --context and --text keep theirs: give either")
-        if not questions and not piped:
-            raise LaminaError("--contexts: there is no question: name one, or pipe them in, one a line")
-        asked = [questions] if questions else _lines_as_they_come()
-        reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-        _search(reader, asked, contexts, threshold, top_k, "json" if as_json else "jsonl" if as_jsonl else "text")
-        return
-    if piped and questions and not files and not texts:
+    if contexts and (files or texts):
+        raise LaminaError("--contexts reads files one after the other, --context and --text keep theirs: give either")
+    if contexts and not questions and not piped:
+        raise LaminaError("--contexts: there is no question: name one, or pipe them in, one a line")
+    if piped and questions and not files and not texts and not contexts:
         files = ["-"]  # what is piped in is the text
     if files.count("-") > (1 if questions else 0):
         raise LaminaError("--context -: standard input is read once: name the questions, and other texts as files")
     documents = [*_documents(files), *_texts(texts)]
-    if not questions and not piped:
-        if as_json or as_jsonl or sys.stdin is None:
-            raise LaminaError("there is no question: name one, or pipe them in, one a line")
-        reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-        _ = reader.trained.span_task  # refuses a model that does not answer questions
-        print("Ask away; :help says what else there is.", file=sys.stderr)
-        converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
-        return
-
-    if not documents:
+    talking = not questions and not piped
+    if talking and (form != "text" or sys.stdin is None):
+        raise LaminaError("there is no question: name one, or pipe them in, one a line")
+    if not talking and not contexts and not documents:
         raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
-    given = [document.text for document in documents]
-    together = [questions] if questions else _lines_as_they_come()
-    replies = (reply for some in together for reply in reader.replies(some, given, threshold=threshold, top_k=top_k))
-    if as_json:
-        print_json([reply_json(reply, documents) for reply in replies])
+    if talking:
+        _converse(reader, documents, threshold, top_k)
         return
-    for reply in replies:
-        print(_one_line_json(reply_json(reply, documents)) if as_jsonl else reply_text(reply, documents), flush=True)
+    asked = [questions] if questions else _lines_as_they_come()
+    if contexts:
+        _print_replies(_search(reader, asked, contexts, threshold, top_k), form)
+        return
+    given = [document.text for document in documents]
+    replies = (reply for some in asked for reply in reader.replies(some, given, threshold=threshold, top_k=top_k))
+    _print_replies(((reply, documents) for reply in replies), form)
+
+
+def _converse(reader: Reader, documents: list[Document], threshold: float | None, top_k: int) -> None:
+    from lamina.cli.conversation import Conversation, converse
+
+    _ = reader.trained.span_task  # refuses a model that does not answer questions
+    print("Ask away; :help says what else there is.", file=sys.stderr)
+    converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
 
 
 def _search(
-    reader: Reader,
-    asked: Iterable[list[str]],
-    places: list[str],
-    threshold: float | None,
-    top_k: int,
-    shape: Literal["text", "json", "jsonl"],
-) -> None:
-    """Puts questions to many files and prints what comes of it; all files are read again for those that come later."""
-    from lamina.cli.conversation import reply_text
-    from lamina.reader.replies import reply_json
+    reader: Reader, asked: Iterable[list[str]], places: list[str], threshold: float | None, top_k: int
+) -> Iterator[tuple[Reply, list[Document]]]:
+    """The replies from many files, with the files that they quote; all files are read again for each group of questions."""
     from lamina.reader.search import files_in, search
     from lamina.utils.progress import shown
 
     files = files_in(places)
-    answers: list[object] = []
     for questions in asked:
         with shown() as progress:
             found = search(reader, questions, files, threshold=threshold, top_k=top_k, progress=progress)
         print(found.pace, file=sys.stderr)
         for reply in found.replies:
-            if shape == "text":
-                print(reply_text(reply, found.documents), flush=True)
-            elif shape == "jsonl":
-                print(_one_line_json(reply_json(reply, found.documents)), flush=True)
-            else:
-                answers.append(reply_json(reply, found.documents))
-    if shape == "json":
-        print_json(answers)
+            yield reply, found.documents
+
+
+def _print_replies(replies: Iterable[tuple[Reply, list[Document]]], form: OutputForm) -> None:
+    """Prints each reply as soon as it is known; as JSON, all of them in one list."""
+    from lamina.cli.conversation import reply_text
+    from lamina.reader.replies import reply_json
+
+    if form == "json":
+        print_json([reply_json(reply, documents) for reply, documents in replies])
+        return
+    for reply, documents in replies:
+        as_text = reply_text(reply, documents) if form == "text" else _one_line_json(reply_json(reply, documents))
+        print(as_text, flush=True)
 
 
 def _documents(names: list[str]) -> list[Document]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lamina.answers.across_contexts import Quote
 from lamina.errors import LaminaError
 from lamina.reader.documents import Document, read_document
-from lamina.reader.load import Reader
 from lamina.reader.replies import Reply
 from lamina.utils.files import expanded
+
+if TYPE_CHECKING:
+    from lamina.reader.load import Reader
+
 
 WHY = 5  # runners-up that :why shows
 HELP = """\

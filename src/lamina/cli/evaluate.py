@@ -57,12 +57,12 @@ def predict(
     data: DataOption,
     out: Annotated[Path, typer.Option("--out", help="Predictions by id: JSON, for questions as the official SQuAD script's.")],
     task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
+    duplicate_ids: Duplicates = "error",
     nbest: Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.")] = None,
     null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Also write the odds of no answer.")] = None,
     by_question: Annotated[
         Path | None, typer.Option("--questions", help="Also write an answer a question, over all of its contexts.")
     ] = None,
-    duplicate_ids: Duplicates = "error",
     device: Device = "auto",
     threads: Threads = None,
     allow_pickle: Pickle = False,

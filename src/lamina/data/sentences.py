@@ -42,22 +42,27 @@ class ColumnOptions(BaseModel):
     id: str | None = None
 
 
-def read_sentences(
-    path: Path,
-    columns: ColumnOptions | None = None,
-    *,
-    skip_broken: bool = False,
-    labelled: bool = True,
-    known_labels: bool = False,
-) -> list[Sentence]:
-    """The sentences of a file, each id made unique. Without `labelled`, labels may be missing. Unless the labels are known,
-    a row with a label that is no number, as nearly all others are, counts as broken.
+GUESSED: Final = ColumnOptions()
 
-    A broken row is an error; with `skip_broken` all of them are passed over with one warning.
-    """
-    whole, broken = _sort_out(path, columns, labelled=labelled, known_labels=known_labels)
+
+@dataclass(frozen=True, slots=True)
+class SentenceReading:
+    """How a table of sentences is read."""
+
+    columns: ColumnOptions = GUESSED
+    skip_broken: bool = False  # skip broken rows with one warning; otherwise the first is an error
+    labelled: bool = True  # without it, labels may be missing
+    known_labels: bool = False  # without it, a label that is no number, where nearly all others are, breaks its row
+
+
+USUAL_READING: Final = SentenceReading()
+
+
+def read_sentences(path: Path, how: SentenceReading = USUAL_READING) -> list[Sentence]:
+    """The sentences of a file, each id made unique."""
+    whole, broken = _sort_out(path, how)
     if broken:
-        _comas_text(path, broken, len(whole), skip=skip_broken)
+        _complain(path, broken, len(whole), skip=how.skip_broken)
     if not whole:
         raise LaminaError(f"{path}: holds a header but no rows")
     return _with_unique_ids(whole.values())
@@ -81,25 +86,23 @@ class SentenceReport:
 
 def check_sentences(path: Path) -> SentenceReport:
     """Reads a whole table and tells all that is wrong with it."""
-    whole, broken = _sort_out(path, None, labelled=True, known_labels=False)
+    whole, broken = _sort_out(path, USUAL_READING)
     labels = Counter(str(sentence.label) for sentence in whole.values())
     return SentenceReport(len(whole), any(s.second is not None for s in whole.values()), dict(labels), broken)
 
 
-def _sort_out(
-    path: Path, columns: ColumnOptions | None, *, labelled: bool, known_labels: bool
-) -> tuple[dict[int, Sentence], dict[int, str]]:
+def _sort_out(path: Path, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
     """The good rows, and what is wrong with the others, each by its line."""
     table = read_table(path)
-    chosen = _choose(columns or ColumnOptions(), table.header, path, labelled=labelled)
+    chosen = _choose(how.columns, table.header, path, labelled=how.labelled)
     whole: dict[int, Sentence] = {}
     broken: dict[int, str] = {}
     for line, row in table.rows:
         try:
-            whole[line] = _sentence(row, chosen, len(whole) + len(broken) + 1, labelled=labelled)
+            whole[line] = _sentence(row, chosen, len(whole) + len(broken) + 1, labelled=how.labelled)
         except Fault as fault:
             broken[line] = fault.what
-    for line in _odd_labels(whole) if labelled and not known_labels else ():
+    for line in _odd_labels(whole) if how.labelled and not how.known_labels else ():
         broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
     return whole, dict(sorted(broken.items()))
 
@@ -179,7 +182,7 @@ def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
     return odd if mostly else []
 
 
-def _comas_text(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
+def _complain(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
     first, why = next(iter(broken.items()))
     count = f"{len(broken)} of {whole + len(broken)} rows {'is' if len(broken) == 1 else 'are'} broken"
     if not skip:

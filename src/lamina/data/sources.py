@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example, Sentence
 from lamina.data.question_records import QUESTION_FORMATS
-from lamina.data.sentences import ColumnOptions
+from lamina.data.sentences import USUAL_READING, SentenceReading
 from lamina.data.tabular import PACKINGS, TABLE_FORMATS
 from lamina.errors import LaminaError
 from lamina.utils.files import check_apart, holds, same_file
@@ -97,14 +97,7 @@ def load_examples(
         raise
 
 
-def load_sentences(
-    name: str,
-    columns: ColumnOptions | None = None,
-    *,
-    skip_broken: bool = False,
-    labelled: bool = True,
-    known_labels: bool = False,
-) -> list[Sentence]:
+def load_sentences(name: str, how: SentenceReading = USUAL_READING) -> list[Sentence]:
     """The sentences of the data of that name."""
     place = locate_data(name)
     if isinstance(place, Bundled):
@@ -113,7 +106,7 @@ def load_sentences(
         if place.task is None:
             raise LaminaError(f"{name}: holds questions to contexts, which the span heads read, not the heads of sentences")
         return make_sentences(place.task, place.split)
-    return sentences.read_sentences(place, columns, skip_broken=skip_broken, labelled=labelled, known_labels=known_labels)
+    return sentences.read_sentences(place, how)
 
 
 def locate_data(name: str) -> Path | Bundled:

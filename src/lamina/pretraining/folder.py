@@ -11,13 +11,14 @@ from lamina.encoder.families import checkpoint_name, unparse
 from lamina.encoder.tokenizer_config import tokenizer_config
 from lamina.errors import LaminaError
 from lamina.pretraining.model import PretrainedModel, head_weights
-from lamina.utils.files import read_json, replacing, write_atomically, write_json
+from lamina.utils.files import replacing, write_atomically, write_json
 from lamina.utils.locks import foreign
+from lamina.utils.run_folder import TrainingFolder
 
 FORMAT = 1
 
 
-class PretrainingFolder:
+class PretrainingFolder(TrainingFolder):
     """The paths of a pretraining's folder.
 
     ``pretraining.json``    format, recipe, versions, what it started from, held-out scores, costs
@@ -37,14 +38,6 @@ class PretrainingFolder:
         self.metrics = path / "metrics.jsonl"
         self.curve = path / "curve.png"
         self.checkpoint = path / "checkpoint.pt"
-
-    @property
-    def exists(self) -> bool:
-        return self.info.is_file()
-
-    @property
-    def finished(self) -> bool:
-        return self.exists and read_json(self.info).get("finished") is True
 
     def check_new(self) -> None:
         if foreign(self.path):

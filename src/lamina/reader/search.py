@@ -12,14 +12,18 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lamina.answers.across_contexts import Quote
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.reader.documents import Document, read_document
-from lamina.reader.load import Reader
 from lamina.reader.replies import Reply
 from lamina.utils.files import expanded, holds
 from lamina.utils.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from lamina.reader.load import Reader
+
 
 BATCH = 256  # files at once, at most
 CHARACTERS = 1 << 20  # questions times characters of a batch, at most; a batch has at least one file

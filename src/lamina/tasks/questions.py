@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lamina.augment.per_epoch import rewrite
+from lamina.augment.per_epoch import examples_of_epoch
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.data.splits import (
@@ -77,7 +77,7 @@ class Questions:
         return [replace(example, answers=()) for example in examples]
 
     def epoch(self, examples: Sequence[Example], task: TaskOptions, train: TrainOptions, number: int) -> EpochExamples[Example]:
-        return EpochExamples(*rewrite(examples, task.augment, seed=train.seed, lap=number, epochs=train.epochs))
+        return EpochExamples(*examples_of_epoch(examples, task.augment, seed=train.seed, epoch=number, epochs=train.epochs))
 
     def windows(self, examples: Sequence[Example], tokenizer: Tokenizer, task: TaskOptions, window: WindowOptions) -> Windows:
         return make_windows(examples, tokenizer, window)

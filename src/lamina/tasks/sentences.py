@@ -18,6 +18,7 @@ from lamina.augment.per_epoch import AugmentOptions
 from lamina.data.examples import Sentence
 from lamina.data.labels import Labels, labels_in
 from lamina.data.sentence_windows import make_sentence_windows
+from lamina.data.sentences import SentenceReading
 from lamina.data.sources import load_sentences
 from lamina.data.splits import every, hold_out_sentences, per_class, sample
 from lamina.data.tokenizer import Tokenizer
@@ -174,7 +175,7 @@ class Sentences:
 
 def _load(data: DataOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
     known = data.classes is not None
-    return load_sentences(name, data.columns, skip_broken=data.skip_broken, labelled=labelled, known_labels=known)
+    return load_sentences(name, SentenceReading(data.columns, data.skip_broken, labelled, known))
 
 
 def score_map(task: TaskOptions) -> ScoreMap:

@@ -65,7 +65,7 @@ def dataset_of(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], token
 def training_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyDataset:
     """What a task trains on; where augmentation changes the texts with each epoch, a dataset that makes each epoch's."""
     make = partial(epoch_dataset, recipe, name, examples, tokenizer)
-    if not recipe.tasks[name].augment.by_lap:
+    if not recipe.tasks[name].augment.per_epoch:
         return make(0)
     epochs = EpochCache(make)
     first = epochs.dataset(0)

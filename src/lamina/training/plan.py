@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ def plan_epoch(
     return steps if order is not None else [steps[i] for i in random.permutation(len(steps))]
 
 
-def plan_steps(
+def plan_epochs(
     seed: int,
     epochs: float,
     lengths: Mapping[str, Lengths],  # of each task
@@ -81,8 +81,9 @@ def plan_steps(
     tokens: int,
     windows: int | None = None,
     sampling: Sampling = "round_robin",
-) -> Iterator[tuple[int, Turn]]:
-    """Yield (epoch, tasks and items) of every step. A fraction of an epoch is a prefix of it.
+) -> Iterator[list[Turn]]:
+    """Yield the tasks and items of every step, epoch by epoch. The last epoch is whole too: `steps_in` says how much of it is
+    trained.
 
     An epoch has as many steps as the tasks have together, so that every sampling does the same work:
 
@@ -114,8 +115,24 @@ def plan_steps(
         else:
             shares = _tasks_of_steps(sampling, sizes, epoch, epochs, seed)
             turns = [tuple(Draw(names[task], *next(streams[task])) for task in step) for step in shares]
-        count = round(min(1.0, epochs - epoch) * len(turns))
-        yield from ((epoch, turn) for turn in turns[: max(1, count)])
+        yield turns
+
+
+def steps_in(size: int, epochs: float) -> int:
+    """How many steps a training takes in an epoch of `size` steps, when so many epochs are left: a prefix of it.
+
+    >>> steps_in(10, 2.5), steps_in(10, 0.25), steps_in(10, 0.01)
+    (10, 2, 1)
+    """
+    return max(1, round(min(1.0, epochs) * size))
+
+
+def plan_steps(
+    seed: int, epochs: float, lengths: Mapping[str, Lengths], *, tokens: int, **more: Any
+) -> Iterator[tuple[int, Turn]]:
+    """Yield (epoch, tasks and items) of every step; `more` are the other options of `plan_epochs`."""
+    for epoch, turns in enumerate(plan_epochs(seed, epochs, lengths, tokens=tokens, **more)):
+        yield from ((epoch, turn) for turn in turns[: steps_in(len(turns), epochs - epoch)])
 
 
 def _in_order(shuffled: Sequence[Turn], turns: Sequence[Turn], tasks: Sequence[str]) -> list[Turn]:

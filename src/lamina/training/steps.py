@@ -6,8 +6,9 @@ import copy
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,22 @@ from lamina.objectives import Remembers
 from lamina.objectives.loss import Loss
 from lamina.training.datasets import AnyDataset, Datasets
 from lamina.training.loop import Step
-from lamina.training.plan import Plan, Turn, plan_steps
+from lamina.training.plan import Draw, Turn, plan_epochs, steps_in
+
+
+@dataclass(frozen=True)
+class TrainingPlan(Sequence[tuple[int, Turn]]):
+    """The epoch, the tasks and the items of every step."""
+
+    steps: Sequence[tuple[int, Turn]]
+    epoch_sizes: Sequence[int]  # how many steps each epoch has when it is whole; training may stop within the last
+    epoch_items: int  # how many items an epoch has; with one task all of its items, usable or not
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.steps[index]
 
 
 def make_plan(
@@ -32,7 +48,7 @@ def make_plan(
     known_steps: int | None = None,
     *,
     spent: float = 0.0,
-) -> Plan:
+) -> TrainingPlan:
     """The items of every step. A time budget, less the seconds `spent` of it, becomes a number of steps by a short probe,
     unless it is known already."""
     _check_usable(datasets)
@@ -41,7 +57,17 @@ def make_plan(
         epochs = float(known_steps)
     elif options.minutes is not None:
         epochs = _epochs_in(60 * options.minutes - spent, options, datasets, model, losses, holdout)
-    return list(itertools.islice(_steps(options, datasets, epochs), known_steps))
+    steps: list[tuple[int, Turn]] = []
+    sizes: list[int] = []
+    items = sum(dataset.windows.items for dataset in datasets.values())
+    for epoch, turns in enumerate(_epochs(options, datasets, epochs)):
+        if epoch == 0 and len(datasets) > 1:
+            items = sum(len(draw.items) for turn in turns for draw in turn)
+        sizes.append(len(turns))
+        steps += [(epoch, turn) for turn in turns[: steps_in(len(turns), epochs - epoch)]]
+        if known_steps is not None and len(steps) >= known_steps:
+            break
+    return TrainingPlan(steps[:known_steps], sizes, items)
 
 
 def _check_usable(datasets: Datasets) -> None:
@@ -51,8 +77,9 @@ def _check_usable(datasets: Datasets) -> None:
             raise LaminaError(f"{which}nothing to train on: no question with an answer that the tokenizer can see")
 
 
-def _steps(options: TrainOptions, datasets: Datasets, epochs: float) -> Iterator[tuple[int, Turn]]:
-    steps = plan_steps(
+def _epochs(options: TrainOptions, datasets: Datasets, epochs: float) -> Iterator[list[Turn]]:
+    """The steps of each whole epoch."""
+    for turns in plan_epochs(
         options.seed,
         epochs,
         {name: dataset.usable_lengths for name, dataset in datasets.items()},
@@ -60,38 +87,41 @@ def _steps(options: TrainOptions, datasets: Datasets, epochs: float) -> Iterator
         tokens=options.batch_tokens,
         windows=options.batch_windows,
         sampling=options.sampling,
-    )
-    for epoch, turn in steps:
-        yield epoch, tuple(draw._replace(items=datasets[draw.task].usable(draw.task_epoch)[draw.items]) for draw in turn)
+    ):
+        yield [tuple(_of_dataset(draw, datasets[draw.task]) for draw in turn) for turn in turns]
 
 
-def items_of_an_epoch(options: TrainOptions, datasets: Datasets) -> int:
-    """How many items an epoch has; of one task, all of them, usable or not."""
-    if len(datasets) == 1:
-        return sum(dataset.windows.items for dataset in datasets.values())
-    return sum(len(draw.items) for _, turn in _steps(options, datasets, 1.0) for draw in turn)
+def _of_dataset(draw: Draw, dataset: AnyDataset) -> Draw:
+    """A plan counts usable items only; this gives their numbers among all items."""
+    return draw._replace(items=dataset.usable(draw.task_epoch)[draw.items])
 
 
-def checkpoint_names(options: TrainOptions, datasets: Datasets, steps: int) -> dict[int, str]:
-    """After which steps a checkpoint is kept, and its name: the epochs, after which a shorter training would have ended."""
+def checkpoint_names(options: TrainOptions, plan: TrainingPlan) -> dict[int, str]:
+    """After which steps a checkpoint is stored, and its name: the epochs, after which a shorter training would have ended."""
     names: dict[int, str] = {}
-    most = math.inf if options.minutes is not None else options.epochs
-    for number in itertools.count(1) if options.checkpoints is not None else ():
-        epochs = round(number * cast(float, options.checkpoints), 6)
-        if epochs > most or (step := sum(1 for _ in _steps(options, datasets, epochs))) > steps:
+    most = len(plan.epoch_sizes) if options.minutes is not None else options.epochs
+    if options.checkpoints is None:
+        return names
+    for number in itertools.count(1):
+        epochs = round(number * options.checkpoints, 6)
+        if epochs > most:
+            break
+        begun = plan.epoch_sizes[: math.ceil(epochs)]
+        step = sum(steps_in(size, epochs - epoch) for epoch, size in enumerate(begun))
+        if step > len(plan):
             break
         names[step] = f"{epochs:g}"
     return names
 
 
-def epoch_ends(plan: Plan) -> dict[int, int]:
-    """After how many steps each epoch has ended, with its number from 1; the last may be a dataset of one."""
+def epoch_ends(plan: TrainingPlan) -> dict[int, int]:
+    """After how many steps each epoch has ended, with its number from 1; the last may be part of one."""
     return {step: epoch + 1 for step, (epoch, _) in enumerate(plan, 1) if step == len(plan) or plan[step][0] != epoch}
 
 
 def make_step(datasets: Datasets, turn: Turn, memory_tokens: int) -> Step:
     """The micro-batches of a step."""
-    drawn = [(task, datasets[task].at(lap), items) for task, lap, items in turn]
+    drawn = [(task, datasets[task].at(epoch), items) for task, epoch, items in turn]
     return tuple(
         (task, dataset.batch(items[run]))
         for task, dataset, items in drawn
@@ -105,9 +135,9 @@ def _epochs_in(
     """How many epochs fit into so many seconds, by timing a few steps of each task that leave no trace."""
     before = copy_weights(model)  # a batch norm's statistics move in a forward pass
     tokens = dict.fromkeys(datasets, 0)  # of an epoch
-    for _, turn in _steps(options, datasets, 1.0):
-        for task, lap, items in turn:
-            windows = datasets[task].at(lap).windows
+    for turn in next(_epochs(options, datasets, 1.0)):
+        for task, epoch, items in turn:
+            windows = datasets[task].at(epoch).windows
             tokens[task] += int(windows.lengths[windows.windows_of(items)].sum())
     needed = 0.0
     for name, dataset in datasets.items():

@@ -55,7 +55,7 @@ def not_storable(recipe: Recipe, model: Model) -> str | None:
         return "tune.dropout = true has dropout act in frozen layers, so their states differ every time"
     if (disturbed := next((name for name, task in recipe.tasks.items() if task.terms.smart), None)) is not None:
         return f"terms.smart of task {disturbed!r} disturbs the embeddings, below all states that could be stored"
-    if any(task.augment.by_lap for task in recipe.tasks.values()):
+    if any(task.augment.per_epoch for task in recipe.tasks.values()):
         return "augment makes other texts for every epoch"
     if model.encoder.cut >= 1:
         return None

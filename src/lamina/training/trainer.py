@@ -7,7 +7,8 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
-from lamina.training.steps import checkpoint_names, epoch_ends, items_of_an_epoch, make_plan, make_step
+from lamina.training.steps import checkpoint_names, epoch_ends, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
 from lamina.utils.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
@@ -107,39 +108,43 @@ def _fit(
     data = with_stores(recipe, model, data, progress)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
+    if any(task.augment.per_epoch for task in recipe.tasks.values()):
+        progress.say("planning: the texts of every epoch are made once, to count its steps")
     known = begun["steps"] if begun else None
-    if any(task.augment.by_lap for task in recipe.tasks.values()):
-        progress.say("planning: the texts of every pass are made once, to count its steps")
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
-    for term in memories:
-        if term.waits >= len(plan):
-            message = f"terms.{term.name} begins after {term.waits} steps, but there are {len(plan)}: let it begin earlier"
-            warnings.warn(message, LaminaWarning, stacklevel=3)
+    _warn_of_late_terms(memories, len(plan))
     info["steps"] = len(plan)
     write_json(run.info, info)
-    points = evaluation_points(plan, items_of_an_epoch(options, data.train), options.evaluate_every)
-    after: dict[int, list[Callable[[], None]]] = {}
-    for step, name in checkpoint_names(options, data.train, len(plan)).items():
-        kept = Run(run.path / "checkpoints" / name)
-        after[step] = [partial(write_run, kept, recipe, data, model, info)]
+    points = evaluation_points(plan, plan.epoch_items, options.evaluate_every)
+    after: dict[int, list[Callable[[], None]]] = defaultdict(list)
+    for step, name in checkpoint_names(options, plan).items():
+        after[step].append(partial(write_run, Run(run.path / "checkpoints" / name), recipe, data, model, info))
     if options.curves:
         curves = LearningCurves(recipe, data, group)
         for step, epoch in epoch_ends(plan).items():
-            after.setdefault(step, []).append(partial(curves.record, model, recorder, epoch))
+            after[step].append(partial(curves.record, model, recorder, epoch))
+    evaluations = Evaluations(
+        partial(group.evaluate, datasets=data.holdout),
+        at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
+        stop=watch,
+        after=after,
+    )
     with recorder:
         state = fit(
             Optimisation(model, losses, optimizer, options, choose_precision(options.precision, device)),
             [(epoch, partial(make_step, data.train, turn, options.memory_tokens)) for epoch, turn in plan],
-            Evaluations(
-                partial(group.evaluate, datasets=data.holdout),
-                at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
-                stop=watch,
-                after=after,
-            ),
+            evaluations,
             recorder,
             progress,
         )
     return model, state, data
+
+
+def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
+    for term in memories:
+        if term.waits >= steps:
+            message = f"terms.{term.name} begins after {term.waits} steps, but there are {steps}: let it begin earlier"
+            warnings.warn(message, LaminaWarning, stacklevel=4)
 
 
 def _finish(

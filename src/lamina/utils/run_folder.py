@@ -51,7 +51,21 @@ class AverageInfo(TypedDict, total=False):
     fitted_on: str | None
 
 
-class Run:
+class TrainingFolder:
+    """A folder that a training writes. The file `info` is there once it has begun, and says when it has finished."""
+
+    info: Path
+
+    @property
+    def exists(self) -> bool:
+        return self.info.is_file()
+
+    @property
+    def finished(self) -> bool:
+        return self.exists and read_json(self.info).get("finished") is True
+
+
+class Run(TrainingFolder):
     """The paths of a run folder.
 
     ``run.json``            format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score
@@ -92,14 +106,6 @@ class Run:
     def task(self, name: str) -> Run:
         """Of several tasks, where what was said of this one's dev set is."""
         return Run(self.path / "tasks" / name)
-
-    @property
-    def exists(self) -> bool:
-        return self.info.is_file()
-
-    @property
-    def finished(self) -> bool:
-        return self.exists and read_json(self.info).get("finished") is True
 
     def read_info(self) -> RunInfo:
         """The content of run.json, in the present format."""

@@ -1,7 +1,7 @@
 """Every command and every example of the README runs, in the README's order.
 
 Trainings get options that make them small: a random encoder of three layers, few questions. Nothing else differs from what
-the README says. `tests/whole_quickstart.py` trains the real quickstart.
+the README says. `tests/project/whole_quickstart.py` trains the real quickstart.
 """
 
 from __future__ import annotations

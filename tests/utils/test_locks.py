@@ -21,7 +21,7 @@ from tests import tiny
 HOLD = """
 import sys
 from pathlib import Path
-from lamina.locks import alone
+from lamina.utils.locks import alone
 with alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

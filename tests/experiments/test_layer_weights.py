@@ -36,7 +36,7 @@ from lamina.reader.load import Reader
 from lamina.runs.load import Trained
 from tests import tiny
 from tests.command import lamina
-from tests.test_drawing import unpacked
+from tests.utils.test_drawing import unpacked
 
 MIXERS: list[dict[str, Any]] = [
     {"type": "learned", "init": "random", "embeddings": False},

@@ -24,7 +24,7 @@ from lamina.utils.files import read_json, write_json
 from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
-from tests.runs import make_run
+from tests.run_folders import make_run
 
 WRITTEN = {"ensemble.json", "nbest.json", "null_odds.json", "predictions.json", "scores.json"}
 

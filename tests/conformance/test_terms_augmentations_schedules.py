@@ -1,6 +1,6 @@
 """What every term, augmentation and schedule promises, asked of every entry of the registries.
 
-A new one is tested by being registered. `tests/test_techniques.py` asks the same of mixers, heads and objectives.
+A new one is tested by being registered. `tests/conformance/test_techniques.py` asks the same of mixers, heads and objectives.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.objectives.small import HEADS, batch_of, model_of, objective_of
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "techniques.md"
 
 
 def has_row(setting: str) -> bool:

@@ -28,7 +28,7 @@ from lamina.scoring.answerability import IMPOSSIBLE
 from tests.outputs import logits_of
 from tests.tiny import corpus, sentences, windows
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "techniques.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "techniques.md"
 
 
 def each(options: Any) -> dict[str, Any]:

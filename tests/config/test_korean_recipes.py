@@ -21,7 +21,7 @@ from lamina.encoder.load import EncoderOptions, digest, find
 from lamina.training.trainer import train
 from lamina.utils.files import read_json
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "korquad_prerelease.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "korquad_prerelease.py"
 PLACES = ("서울", "부산", "대구", "광주", "인천", "제주", "수원", "울산")
 FOODS = ("김치", "냉면", "국수", "만두", "비빔밥", "떡")
 

@@ -24,7 +24,7 @@ from lamina.scoring.squad import question_scores
 from lamina.utils.files import read_json, write_json
 from tests import tiny
 from tests.command import lamina
-from tests.runs import make_run
+from tests.run_folders import make_run
 
 KEYS = ["a", "b", "difference", "low", "high", "p", "verdict", "questions", "clusters", "needed"]
 

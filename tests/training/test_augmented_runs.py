@@ -19,6 +19,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.state_cache.dataset import AugmentedDataset
+from lamina.tasks.checks import build_on_meta
 from lamina.tasks.kind import FileCache
 from lamina.tasks.spans import SPANS
 from lamina.training import datasets, trainer
@@ -53,7 +54,7 @@ def train_split(made: Recipe) -> list[Example]:
 def test_every_pass_has_other_texts_and_each_is_always_the_same(tmp_path: Path) -> None:
     dataset, _ = dataset_of(recipe(tmp_path, **EDA))
     assert isinstance(dataset, AugmentedDataset)
-    first, second = ([example.context for example in dataset.at(lap).examples] for lap in (0, 1))
+    first, second = ([example.context for example in dataset.at(epoch).examples] for epoch in (0, 1))
     assert first != second
     again, _ = dataset_of(recipe(tmp_path, **EDA))
     assert [example.context for example in again.at(1).examples] == second
@@ -64,12 +65,12 @@ def test_every_pass_has_other_texts_and_each_is_always_the_same(tmp_path: Path) 
 def test_the_part_that_a_process_makes_ahead_is_the_one_made_here(tmp_path: Path) -> None:
     made = recipe(tmp_path, **EDA)
     dataset, tokenizer = dataset_of(made)
-    for lap in range(3):  # what a plan asks for
-        dataset.usable_lengths(lap)
+    for epoch in range(3):  # what a plan asks for
+        dataset.usable_lengths(epoch)
     dataset.at(0)  # and from here on the next is made elsewhere
-    for lap in (1, 2):
-        here = datasets.epoch_dataset(made, "main", train_split(made), tokenizer, lap)
-        there = dataset.at(lap)
+    for epoch in (1, 2):
+        here = datasets.epoch_dataset(made, "main", train_split(made), tokenizer, epoch)
+        there = dataset.at(epoch)
         assert there.examples == here.examples
         assert np.array_equal(there.windows.ids, here.windows.ids)
 
@@ -78,9 +79,9 @@ def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
     made = recipe(tmp_path, **EDA)
     dataset, _ = dataset_of(made)
     plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
-    for lap in range(2):
-        items = sorted(item for _, (draw,) in plan if draw.task_epoch == lap for item in draw.items.tolist())
-        assert items == dataset.usable(lap).tolist()
+    for epoch in range(2):
+        items = sorted(item for _, (draw,) in plan if draw.task_epoch == epoch for item in draw.items.tolist())
+        assert items == dataset.usable(epoch).tolist()
 
 
 def test_strength_0_trains_as_if_there_were_none(tmp_path: Path) -> None:
@@ -120,8 +121,8 @@ def changes(made: Recipe) -> list[int]:
     plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
     found: list[int] = []
     for _, (draw,) in plan:
-        lap = dataset.at(draw.task_epoch)
-        for example in (lap.examples[number] for number in lap.windows.example[draw.items]):
+        epoch = dataset.at(draw.task_epoch)
+        for example in (epoch.examples[number] for number in epoch.windows.example[draw.items]):
             now, before = (Counter(one.context.split()) for one in (example, learned[example.id]))
             found.append(((now - before) + (before - now)).total())
     return found
@@ -165,11 +166,11 @@ def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: P
 
 def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4}})
-    per_epoch._known.cache_clear()
+    per_epoch._index.cache_clear()
     dataset, _ = dataset_of(made)
-    for lap in range(3):
-        dataset.usable(lap)
-    assert per_epoch._known.cache_info().misses == 1
+    for epoch in range(3):
+        dataset.usable(epoch)
+    assert per_epoch._index.cache_info().misses == 1
 
 
 def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,4 +182,4 @@ def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_sentences_are_not_augmented() -> None:
     with pytest.raises(LaminaError, match=r"augment is for questions, but head\.type 'cosine' judges sentences"):
-        parse_recipe({"data": {"train": "t"}, "head": {"type": "cosine"}, **EDA})
+        build_on_meta(parse_recipe({"data": {"train": "t"}, "head": {"type": "cosine"}, **EDA}))

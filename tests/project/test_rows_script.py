@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "rows.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "rows.py"
 TABLE = """
 reach = 0.0
 base = ["data.train=fables/train", "data.dev=fables/dev", "data.questions=20", "data.dev_questions=10", "data.holdout=0.2",

@@ -1,0 +1,15 @@
+"""Settings with which the trainer of `transformers` writes and prints nothing, on a CPU. Imports nothing, so that any
+environment can read it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+QUIET: Final[dict[str, Any]] = {
+    "use_cpu": True,
+    "dataloader_pin_memory": False,
+    "save_strategy": "no",
+    "logging_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+}
