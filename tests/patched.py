@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lamina
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+
+
+def code_blocks(section: str) -> list[tuple[str, str, str]]:
+    """The language, file and text of each block of code in a section of CONTRIBUTING.md; the file is "" where none is named."""
+    (text,) = re.findall(
+        rf"^### {section}\n(.*?)(?=^##|\Z)", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    blocks = re.findall(r"^```(\w+)\n(?: ?# (src/lamina/\S+)\n)?(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(language, path, code) for language, path, code in blocks]
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,19 @@ class PatchedPackage:
         lines = file.read_text(encoding="utf-8").splitlines()
         (place,) = [number for number, old in enumerate(lines) if old.strip() == after.strip()]
         file.write_text("\n".join([*lines[: place + 1], line, *lines[place + 1 :], ""]), encoding="utf-8")
+
+    def add_section(self, section: str) -> None:
+        """Add what a section of CONTRIBUTING.md shows: its new files, and the lines with a plus below those before them."""
+        for language, path, code in code_blocks(section):
+            inside = path.removeprefix("src/lamina/")
+            if path and language == "python":
+                self.add_file(inside, code)
+            elif language == "diff":
+                before = ""
+                for line in code.splitlines():
+                    if line.startswith("+"):
+                        self.add_line(inside, before, line[1:])
+                    before = line[1:]
 
     def lamina(self, *arguments: object) -> str:
         """Run the copy's command and return what it printed; an error fails the test."""

@@ -22,12 +22,8 @@ KIND: AnyKind = NUMBERS  # it follows the protocol, as mypy checks
 def package(tmp_path_factory: pytest.TempPathFactory) -> PatchedPackage:
     made = PatchedPackage.copy(tmp_path_factory.mktemp("package"))
     made.add_file("heads/number.py", (NEW / "head.py").read_text())
-    imported = "from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, ScoreOutputs, SpanOutputs"
-    made.add_line("heads/__init__.py", imported, "from lamina.heads.number import NumberHeadOptions")
-    made.add_line("heads/__init__.py", "| AnswerabilityHeadOptions", "    | NumberHeadOptions")
     made.add_file("tasks/numbers.py", (NEW / "kind.py").read_text())
-    made.add_line("tasks/registry.py", "from lamina.tasks.kind import AnyKind", "from lamina.tasks.numbers import NUMBERS")
-    made.add_line("tasks/registry.py", '"sentences": SENTENCES,', '    "numbers": NUMBERS,')
+    made.add_section("A head with its own kind of task")  # a line in each registry, and its import
     return made
 
 
