@@ -14,7 +14,7 @@ from lamina.config.parse import parse_recipe
 from lamina.config.train_options import choose_precision
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import Longs, make_windows
+from lamina.data.windows import make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.model import Model
@@ -25,6 +25,7 @@ from lamina.training.datasets import TrainingData
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.steps import make_plan, make_step
 from lamina.training.store_policy import with_stores
+from lamina.utils.arrays import Longs
 from lamina.utils.progress import Silent
 from run_qa import LENGTH, OVERLAP
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from lamina.data.squad import check
 from lamina.errors import LaminaError
-from lamina.utils.files import decode, read_bytes, read_json, unpack, write_json
+from lamina.utils.files import decode_text, read_bytes, read_json, unpack, write_json
 
 
 def sorted_out(corpus: Mapping[str, Any], places: Mapping[str, int]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def sorted_out(corpus: Mapping[str, Any], places: Mapping[str, int]) -> dict[str
 
 
 def main(file: Path, places: Path, out: Path) -> None:
-    corpus = json.loads(decode(file, unpack(file, read_bytes(file))))
+    corpus = json.loads(decode_text(file, unpack(file, read_bytes(file))))
     write_json(out, sorted_out(corpus, read_json(places)["map"]))
     report = check(out)
     for problem in report.problems:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.utils.files import decode, read_bytes, unpack, write_json
+from lamina.utils.files import decode_text, read_bytes, unpack, write_json
 
 
 def halves(corpus: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -37,7 +37,7 @@ def halves(corpus: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def main(file: Path, out: Path, other: Path) -> None:
-    corpus = json.loads(decode(file, unpack(file, read_bytes(file))))
+    corpus = json.loads(decode_text(file, unpack(file, read_bytes(file))))
     for place, half in zip((out, other), halves(corpus), strict=True):
         write_json(place, half)
         print(place, sum(len(paragraph["qas"]) for article in half["data"] for paragraph in article["paragraphs"]), "questions")

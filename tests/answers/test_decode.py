@@ -13,10 +13,11 @@ from pydantic import ValidationError
 
 from lamina.answers import decode as module
 from lamina.answers.calibration import Calibration
-from lamina.answers.decode import NO_CANDIDATE_ODDS, AnswerOptions, Candidate, Floats, Prediction, decode
+from lamina.answers.decode import NO_CANDIDATE_ODDS, AnswerOptions, Candidate, Prediction, decode
 from lamina.data.examples import Example
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
+from lamina.utils.arrays import Floats
 
 QUERY = 3  # [CLS] query [SEP], then the context, then [SEP]
 

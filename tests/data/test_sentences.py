@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lamina.data.examples import Sentence
 from lamina.data.sentences import ColumnOptions, SentenceReading, holds_sentences, read_sentences
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.utils.files import pack
+from lamina.utils.files import compress
 
 
 def file(folder: Path, text: str, name: str = "own.csv") -> Path:
@@ -94,7 +94,7 @@ def test_the_header_line_tells_the_delimiter(tmp_path: Path, delimiter: str, nam
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([["id", "score", "sentence1", "sentence2"], *([s.id, s.label, s.first, s.second] for s in ROWS)])
     data = (mark + out.getvalue()).encode()
-    (tmp_path / name).write_bytes(pack(Path(name), data))
+    (tmp_path / name).write_bytes(compress(Path(name), data))
     assert read_sentences(tmp_path / name) == ROWS
 
 

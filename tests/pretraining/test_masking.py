@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.data.tokenizer import NO_WORD, Longs
+from lamina.data.tokenizer import NO_WORD
 from lamina.pretraining.masking import (
     EVALUATION,
     MaskedBatch,
@@ -20,6 +20,7 @@ from lamina.pretraining.masking import (
     noise,
 )
 from lamina.pretraining.sequences import TokenSequences, make_sequences
+from lamina.utils.arrays import Longs
 from tests.tiny import corpus, tokenizer
 
 ORDINARY = np.arange(5, 105)

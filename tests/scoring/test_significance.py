@@ -12,19 +12,20 @@ import numpy as np
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.scoring.significance import Clusters, Floats, bootstrap_interval, items_needed, randomisation_p, tell_apart
+from lamina.scoring.significance import Clusters, bootstrap_interval, items_needed, randomisation_p, tell_apart
+from lamina.utils.arrays import Doubles
 
 STEPS = np.array([-1, -0.8, -2 / 3, -0.5, -0.4, -0.25, 0, 0.25, 0.4, 0.5, 2 / 3, 0.8, 1])
 
 
-def chances(differ: float, in_favour: float) -> Floats:
+def chances(differ: float, in_favour: float) -> Doubles:
     """How likely each of `STEPS` is, when the scores of two systems differ on that share of the questions: mostly because one
     of them has found the answer and the other has not, else by a few words."""
     sizes = np.array([0.7, *[0.06] * 5])  # of the differences 1, 0.8 … 0.25
     return np.concatenate([differ * (1 - in_favour) * sizes, [1 - differ], differ * in_favour * sizes[::-1]])
 
 
-def draw(rng: np.random.Generator, items: int, likely: Floats) -> Floats:
+def draw(rng: np.random.Generator, items: int, likely: Doubles) -> Doubles:
     return rng.choice(STEPS, items, p=likely)
 
 
@@ -100,7 +101,7 @@ def test_whole_clusters_are_flipped() -> None:
 # Simulated systems
 
 
-def coverage(simulated: Callable[[np.random.Generator], tuple[Floats, Clusters | None]], truth: float, times: int) -> float:
+def coverage(simulated: Callable[[np.random.Generator], tuple[Doubles, Clusters | None]], truth: float, times: int) -> float:
     rng = np.random.default_rng(11)
     covered = 0
     for seed in range(times):
@@ -123,7 +124,7 @@ def test_intervals_cover_the_truth(items: int, differ: float, in_favour: float) 
 def test_intervals_of_questions_that_depend_on_each_other() -> None:
     """On every text one of the systems is at home: its questions tend to the same side. Texts have 1 to 8 questions."""
 
-    def simulated(rng: np.random.Generator) -> tuple[Floats, Clusters | None]:
+    def simulated(rng: np.random.Generator) -> tuple[Doubles, Clusters | None]:
         clusters = np.repeat(np.arange(80), rng.integers(1, 9, 80))
         lean = rng.choice([0.2, 0.8], 80)[clusters]
         sign = np.where(rng.random(len(clusters)) < lean, 1.0, -1.0)

@@ -28,6 +28,7 @@ from lamina.state_cache.extract import extractor, fingerprint
 from lamina.state_cache.maintenance import clear_store, list_stores, verify_store
 from lamina.state_cache.options import Dtype
 from lamina.state_cache.store import Contents, Store, StoreError, open_store
+from lamina.utils.arrays import Longs
 from lamina.utils.locks import Lock
 from lamina.utils.progress import Progress
 from tests.tiny import Heard, corpus, windows
@@ -113,7 +114,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stood(tmp_path: Path) -> Non
     whole = opened(tmp_path / "whole", contents("int8"))
     asked: list[int] = []
 
-    def failing(rows: module.Longs) -> torch.Tensor:
+    def failing(rows: Longs) -> torch.Tensor:
         if len(asked) == 3:
             raise KeyboardInterrupt
         asked.append(int(rows[0]))

@@ -13,7 +13,7 @@ import torch
 
 from lamina.config.train_options import TrainOptions
 from lamina.data.batches import make_batch, pack
-from lamina.data.windows import Longs, Windows
+from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.model.weights import Weights, copy_weights
@@ -22,6 +22,7 @@ from lamina.objectives.loss import Loss
 from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import State
 from lamina.training.loop import Evaluations, Optimisation, Step, fit
+from lamina.utils.arrays import Longs
 from lamina.utils.progress import Silent
 from tests.tiny import corpus, model, windows
 

@@ -19,10 +19,11 @@ from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.data.windows import make_windows
 from lamina.errors import LaminaError
-from lamina.model.inference import Floats, span_logits
+from lamina.model.inference import span_logits
 from lamina.reader.load import Reader
 from lamina.runs.export import export
 from lamina.training import trainer
+from lamina.utils.arrays import Floats
 from lamina.utils.run_folder import Run
 from tests.command import lamina as command
 from tests.golden import TRAINED

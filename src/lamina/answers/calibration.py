@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from lamina.answers.decode import Prediction
-
-Doubles = npt.NDArray[np.float64]
+from lamina.utils.arrays import Doubles
 
 ROUNDS = 6
 GRID = 9  # values of each of the two numbers that a round tries

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from lamina.answers.quoting import quote
 from lamina.data.examples import Example
-from lamina.data.windows import Bools, Longs, Windows
+from lamina.data.windows import Windows
 from lamina.errors import LaminaError
+from lamina.utils.arrays import Bools, Doubles, Floats, Longs
 
 __all__ = [
     "NO_CANDIDATE_ODDS",
@@ -43,8 +43,6 @@ __all__ = [
     "quote",
 ]
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Across = Literal["margin", "paper_probability"]
 
 NO_CANDIDATE_ODDS = 1e9  # the null odds without any candidate: above every threshold, yet finite, so JSON can hold it

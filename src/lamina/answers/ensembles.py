@@ -32,14 +32,13 @@ from functools import reduce
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lamina.answers.decode import Candidate, Prediction
-from lamina.data.logits import Floats, SpanLogits
-from lamina.data.windows import Longs, Windows
+from lamina.data.logits import SpanLogits
+from lamina.data.windows import Windows
 from lamina.errors import LaminaError
+from lamina.utils.arrays import Doubles, Floats, Longs
 
-Doubles = npt.NDArray[np.float64]
 How = Literal["max", "mean"]
 
 MASKED: Final = -1e9  # the logit of a token that cannot answer: far below all others, yet finite

@@ -8,9 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Longs = npt.NDArray[np.int64]
+from lamina.utils.arrays import Doubles, Floats, Longs
 
 ScoreMap = Literal["none", "bins", "cut", "sigmoid"]
 ItemOutputs = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item

@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.data.tokenizer import NO_WORD
-from lamina.data.windows import Longs, Windows
+from lamina.data.windows import Windows
 from lamina.errors import LaminaError
-
-Floats = npt.NDArray[np.float32]
+from lamina.utils.arrays import Floats, Longs
 
 _CELLS = 1 << 20  # numbers per intermediate array
 

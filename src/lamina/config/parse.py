@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
 from lamina.errors import LaminaError
 
-Options = TypeVar("Options", bound=BaseModel)
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
@@ -57,7 +57,7 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
     return values
 
 
-def checked(model: type[Options], values: dict[str, Any], *, name: str) -> Options:
+def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> OptionsT:
     """Values as the options of a recipe of any kind; one line says what is wrong with them."""
     try:
         return model.model_validate(values)

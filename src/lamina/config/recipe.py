@@ -6,7 +6,7 @@ Top-level ``data``, ``mixer``, ``head``, ``objective``, ``terms``, ``weight`` an
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -26,8 +26,6 @@ from lamina.state_cache.options import CacheOptions
 
 MAIN = "tasks.main."  # what the sugar leaves out
 RESERVED = ("mean", "overall")  # what scores of several tasks are named
-
-Options = TypeVar("Options", bound=BaseModel)
 
 
 class DataOptions(BaseModel):

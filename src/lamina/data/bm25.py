@@ -14,15 +14,14 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lamina.data.examples import Example
 from lamina.data.multi_context import ContextParagraph, MultiContextQuestion, QuestionText, find_first
 from lamina.data.squad_format import answers_of
 from lamina.errors import LaminaError
+from lamina.utils.arrays import Floats
 from lamina.utils.progress import Progress, Silent
 
-Floats = npt.NDArray[np.float32]
 Hits = Literal["drop", "answerable", "impossible"]
 
 K1: Final = 1.5

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-Floats = npt.NDArray[np.float32]
+from lamina.utils.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

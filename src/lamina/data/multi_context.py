@@ -37,7 +37,7 @@ from lamina.data.squad_format import SquadAnswer
 from lamina.data.tabular import format_of
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.utils.files import decode, pack, read_bytes, unpack, write_atomically
+from lamina.utils.files import compress, decode_text, read_bytes, unpack, write_atomically
 
 _INSIDE: Final = -1  # no place of the original: within what composing changed
 _SHAPE: Final = 'expected {"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}'
@@ -108,7 +108,7 @@ def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> No
         text = json.dumps({"data": list(questions)}, ensure_ascii=False)
     else:
         text = "".join(json.dumps(question, ensure_ascii=False) + "\n" for question in questions)
-    write_atomically(path, pack(path, text.encode(errors="replace")))
+    write_atomically(path, compress(path, text.encode(errors="replace")))
 
 
 def check_name(path: Path) -> str:
@@ -248,7 +248,7 @@ class _MultiContextWalker:
 
 
 def _stated_questions(path: Path) -> Iterator[Located]:
-    kind, text = check_name(path), decode(path, unpack(path, read_bytes(path)))
+    kind, text = check_name(path), decode_text(path, unpack(path, read_bytes(path)))
     if kind == ".jsonl":
         yield from ((f"line {line}", row) for line, row in question_jsonl_rows(text, str(path)))
         return

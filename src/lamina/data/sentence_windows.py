@@ -16,8 +16,9 @@ from lamina.data.foreign_texts import warn_if_foreign
 from lamina.data.labels import Labels
 from lamina.data.tokenizer import Layout, Tokenizer
 from lamina.data.window_segments import CONTEXT, QUERY, WindowSegments
-from lamina.data.windows import Floats, Longs, Windows, distinct
+from lamina.data.windows import Windows, distinct
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.arrays import Floats, Longs
 
 
 def make_sentence_windows(

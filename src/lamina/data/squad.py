@@ -30,7 +30,7 @@ from lamina.data.squad_format import SquadCorpus, SquadQuestion, answers_of
 from lamina.data.tabular import format_of
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError
-from lamina.utils.files import check_apart, decode, pack, read_bytes, unpack, write_atomically
+from lamina.utils.files import check_apart, compress, decode_text, read_bytes, unpack, write_atomically
 
 DuplicateIds = Literal["error", "rename"]
 AnswerChecking = Literal["check", "ignore"]
@@ -95,7 +95,7 @@ def clean(path: Path, out: Path) -> CleanReport:
         first = next(problem for each in found for problem in each.problems)
         raise LaminaError(f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what})")
     text = json.dumps(to_squad(kept), ensure_ascii=False, separators=(",", ":"))
-    write_atomically(out, pack(out, text.encode(errors="replace")))
+    write_atomically(out, compress(out, text.encode(errors="replace")))
     return CleanReport(
         counts=counts,
         kept=len(kept),
@@ -147,7 +147,7 @@ def _walk_file(
     path: Path, *, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts
 ) -> Iterator[CheckedQuestion]:
     data = read_bytes(path)
-    ending, text = format_of(path, QUESTION_FORMATS), decode(path, unpack(path, data))
+    ending, text = format_of(path, QUESTION_FORMATS), decode_text(path, unpack(path, data))
     return _walk(question_records(text, str(path), ending, counts), str(path), duplicate_ids, answers, counts)
 
 

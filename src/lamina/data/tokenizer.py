@@ -17,13 +17,10 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import tokenizers
 
 from lamina.errors import LaminaError
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+from lamina.utils.arrays import Ints, Longs
 
 NO_WORD = -1
 BLOCK = 1 << 19  # characters of a text that are tokenised at once

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lamina.data.tokenizer import Ints, Layout, Longs
+from lamina.data.tokenizer import Layout
+from lamina.utils.arrays import Ints, Longs
 
 BEFORE, QUERY, BETWEEN, CONTEXT, AFTER = range(5)  # the segments of a window, in their order
 

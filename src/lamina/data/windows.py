@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.examples import Example
@@ -21,11 +20,7 @@ from lamina.data.foreign_texts import warn_if_foreign
 from lamina.data.tokenizer import NO_WORD, Tokenizer
 from lamina.data.window_segments import CONTEXT, QUERY, WindowSegments
 from lamina.errors import LaminaError
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from lamina.utils.arrays import Bools, Floats, Ints, Longs
 
 LOST = -1  # gold of an answer that no token covers: such windows are not trained on
 MAX_SPECIALS = 4  # <s> A </s></s> B </s>

@@ -116,16 +116,16 @@ class Match:
 
 def match(expected: Mapping[str, str], names: Iterable[str], *, prefix: str) -> Match:
     """Looks for the expected names (ours -> theirs), with the model's prefix or without it, in new or old spelling."""
-    spelled = {plain(name, prefix): name for name in names}
+    spelled = {plain_name(name, prefix): name for name in names}
     found = {ours: spelled.pop(theirs) for ours, theirs in expected.items() if theirs in spelled}
     missing = {ours: theirs for ours, theirs in expected.items() if ours not in found}
     return Match(found, missing, tuple(spelled.values()))
 
 
-def plain(name: str, prefix: str) -> str:
+def plain_name(name: str, prefix: str) -> str:
     """A checkpoint's name without the model's prefix and in today's spelling (old norms have a gamma and a beta).
 
-    >>> plain("bert.embeddings.LayerNorm.gamma", "bert.")
+    >>> plain_name("bert.embeddings.LayerNorm.gamma", "bert.")
     'embeddings.LayerNorm.weight'
     """
     name = name.removeprefix(prefix)

@@ -26,13 +26,14 @@ from lamina.errors import LaminaError
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.predictions import by_question, references, several_contexts, whole_questions
-from lamina.scoring.significance import Clusters, Floats, tell_apart
+from lamina.scoring.significance import Clusters, tell_apart
 from lamina.scoring.squad import question_scores
+from lamina.utils.arrays import Doubles
 from lamina.utils.files import read_json
 from lamina.utils.run_folder import Run
 
 Metric = Literal["f1", "exact"]
-At = Literal["tuned", "zero"]
+ThresholdAt = Literal["tuned", "zero"]
 Together = Literal["context", "article", "question"]
 Per = Literal["context", "question"]
 
@@ -51,7 +52,7 @@ def compare(
     *,
     data: str | None = None,
     metric: Metric = "f1",
-    at: At = "tuned",
+    at: ThresholdAt = "tuned",
     clusters: Together = "context",
     per: Per = "context",
 ) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class _Side:
             raise LaminaError(f"{path}: its run {first} is not there, and only that knows its questions: bring it back")
         return cls(path, ScoredRun.open(first), is_ensemble=True)
 
-    def texts(self, at: At) -> Mapping[str, object]:
+    def texts(self, at: ThresholdAt) -> Mapping[str, object]:
         """The answer to each question, "" for none."""
         if at == "tuned":
             found = read_json(self._saved.predictions)
@@ -142,7 +143,7 @@ class _Side:
         if self.is_ensemble:
             raise LaminaError(f"{self.path}: an ensemble keeps its answers at the runs' own thresholds: compare --at tuned")
 
-    def question_texts(self, at: At, examples: Sequence[Example]) -> Mapping[str, object]:
+    def question_texts(self, at: ThresholdAt, examples: Sequence[Example]) -> Mapping[str, object]:
         """The answer to each question over all of its contexts."""
         if at == "tuned":
             found = read_json(self._saved.questions)
@@ -154,7 +155,7 @@ class _Side:
         return predictions_json(by_question(predictions, examples, answer.across)[0])
 
 
-def _question_scores(texts: Mapping[str, object], examples: Sequence[Example], path: Path, metric: Metric) -> Floats:
+def _question_scores(texts: Mapping[str, object], examples: Sequence[Example], path: Path, metric: Metric) -> Doubles:
     """[N] the official score of each question, from 0 to 1."""
     answers = {example.id: text for example in examples if isinstance(text := texts.get(example.id), str)}
     if len(answers) != len(examples):
@@ -172,7 +173,7 @@ def _numbered(names: Sequence[str]) -> Clusters:
     return np.array([numbers.setdefault(name, len(numbers)) for name in names])
 
 
-def _difference(a: Floats, b: Floats, clusters: Clusters) -> dict[str, Any]:
+def _difference(a: Doubles, b: Doubles, clusters: Clusters) -> dict[str, Any]:
     found = tell_apart(a, b, clusters)
     return {
         "a": 100 * float(a.mean()),

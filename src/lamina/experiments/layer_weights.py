@@ -22,24 +22,22 @@ from lamina.answers.decode import Candidate, Prediction, decode
 from lamina.data.batches import Batch
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
-from lamina.data.windows import Longs, Windows, cut_examples, tokens_of
+from lamina.data.windows import Windows, cut_examples, tokens_of
 from lamina.errors import LaminaError
 from lamina.heads import SpanOutputs
 from lamina.mixers import Mixer, Weighing
 from lamina.model import Model
 from lamina.model.inference import each_batch, places
 from lamina.runs.load import Trained
+from lamina.utils.arrays import Doubles, Floats, Longs
 from lamina.utils.drawing import heat, png, shades
 from lamina.utils.files import make_folder, write_atomically
 from lamina.utils.progress import Progress, Silent
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-
-At = Literal["answer", "context"]
+TokenPlace = Literal["answer", "context"]
 
 ENDS: tuple[Literal["start", "end"], ...] = ("start", "end")
-PLACES: tuple[At, ...] = ("answer", "context")
+PLACES: tuple[TokenPlace, ...] = ("answer", "context")
 WORDS = {word: word for word in ("what", "who", "when", "where", "why", "how", "which")} | {"whom": "who", "whose": "who"}
 TYPES = ("all", *dict.fromkeys(WORDS.values()), "other")
 AT_ONCE = 256  # questions whose weights are in memory together
@@ -52,7 +50,7 @@ class LayerRow:
     """The mean weights of one type of question, at one of two places, for the start or the end."""
 
     type: str
-    at: At
+    at: TokenPlace
     end: Literal["start", "end"]
     questions: int
     entropy: float
@@ -105,7 +103,7 @@ def look_at_layers(
     if example is not None and example not in {item.id for item in examples}:
         raise LaminaError(f"there is no question with the id {example!r} among the {len(examples)} that were read")
     shown = examples[0].id if example is None else example
-    means: dict[tuple[str, At, int], _Mean] = {}
+    means: dict[tuple[str, TokenPlace, int], _Mean] = {}
     strip: Strip | None = None
     progress.start("looking", len(examples))
     for begin in range(0, len(examples), AT_ONCE):
@@ -159,7 +157,7 @@ class _Mean:
         self.entropy += float(entropy(weights).mean())
 
 
-def _rows(means: dict[tuple[str, At, int], _Mean]) -> Iterable[LayerRow]:
+def _rows(means: dict[tuple[str, TokenPlace, int], _Mean]) -> Iterable[LayerRow]:
     for kind in TYPES:
         for at in PLACES:
             for number, end in enumerate(ENDS):

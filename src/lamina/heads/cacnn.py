@@ -71,7 +71,7 @@ from lamina.mixers.convolution import Convolution
 WIDTHS = 3, 5  # of the convolutions that make the context vector
 NEIGHBOURS = 3, 4  # before and behind a token: the simplified form's maximum over 8
 
-Tokens = Callable[[Batch], Tensor]  # which tokens of each row: [R, T] bool
+TokenMask = Callable[[Batch], Tensor]  # which tokens of each row: [R, T] bool
 Pool = Literal["max", "sum"]
 
 
@@ -180,8 +180,8 @@ class ContextAwareHead(AskingHead):
         generator: nn.Module,
         filters: int,
         *,
-        source: Tokens = real,
-        target: Tokens = real,
+        source: TokenMask = real,
+        target: TokenMask = real,
         halves: bool = False,
         activation: nn.Module | None = None,
         dropout: float = 0.0,

@@ -149,7 +149,7 @@ class MultiplicativeOptions(BaseModel):
 # ---- the encoder block over layers
 
 
-class Projection(nn.Linear):
+class FeatureProjection(nn.Linear):
     """Starts as BERT's: normal(0, 0.02), bias 0."""
 
     def reset_parameters(self) -> None:
@@ -165,13 +165,13 @@ class LayerEncoder(LayerAttention):
     def __init__(self, hidden: int, layers: tuple[int, ...], *, heads: int, dropout: float) -> None:
         super().__init__(hidden, layers)
         self.heads = heads
-        self.query = Projection(hidden, hidden)
-        self.key = Projection(hidden, hidden, bias=False)
-        self.value = Projection(hidden, hidden)
-        self.output = Projection(hidden, hidden)
+        self.query = FeatureProjection(hidden, hidden)
+        self.key = FeatureProjection(hidden, hidden, bias=False)
+        self.value = FeatureProjection(hidden, hidden)
+        self.output = FeatureProjection(hidden, hidden)
         self.attention_norm = nn.LayerNorm(hidden, eps=1e-12)
-        self.up = Projection(hidden, 4 * hidden)
-        self.down = Projection(4 * hidden, hidden)
+        self.up = FeatureProjection(hidden, 4 * hidden)
+        self.down = FeatureProjection(4 * hidden, hidden)
         self.output_norm = nn.LayerNorm(hidden, eps=1e-12)
         self.dropout = Dropout(dropout)
 

@@ -84,7 +84,7 @@ def finished(
 # ---- plain
 
 
-def plain(layers: int, channels: tuple[int, ...], kernel: int, dropout: float) -> nn.Sequential:
+def plain_tower(layers: int, channels: tuple[int, ...], kernel: int, dropout: float) -> nn.Sequential:
     """Convolutions with ReLU and dropout, flattened: [N, layers, H] -> [N, channels[-1] * H]."""
     parts: list[nn.Module] = []
     for inner, outer in pairwise((layers, *channels)):
@@ -106,7 +106,7 @@ class ConvolutionOptions(BaseModel):
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers = shape.layers(embeddings=self.embeddings)
-        network = plain(len(layers), self.channels, self.kernel, self.dropout)
+        network = plain_tower(len(layers), self.channels, self.kernel, self.dropout)
         return finished(network, layers, self.channels[-1] * shape.hidden, shape, skip=self.skip)
 
 
@@ -149,7 +149,7 @@ AVERAGE = partial(nn.AvgPool1d, 3, stride=2, padding=1, count_include_pad=False)
 MAX = partial(nn.MaxPool1d, 3, stride=2, padding=1)
 
 
-class Plan(NamedTuple):
+class XceptionPlan(NamedTuple):
     """The channels of an Xception, from its input to its end."""
 
     entry: tuple[int, int]  # two whole convolutions, the first with a stride
@@ -161,9 +161,9 @@ class Plan(NamedTuple):
 
 MIDDLE = (728, 728, 728)
 PLANS = {
-    "small": Plan((64, 128), 3, ((256, 512),), (), AVERAGE),
-    "span": Plan((64, 128), 3, ((256, 256), (728, 728), *2 * (MIDDLE,), (728, 1024)), (256,), MAX),
-    "full": Plan((32, 64), 2, ((128, 128), (256, 256), (728, 728), *8 * (MIDDLE,), (728, 1024)), (1536, 2048), MAX),
+    "small": XceptionPlan((64, 128), 3, ((256, 512),), (), AVERAGE),
+    "span": XceptionPlan((64, 128), 3, ((256, 256), (728, 728), *2 * (MIDDLE,), (728, 1024)), (256,), MAX),
+    "full": XceptionPlan((32, 64), 2, ((128, 128), (256, 256), (728, 728), *8 * (MIDDLE,), (728, 1024)), (1536, 2048), MAX),
 }
 
 
@@ -198,7 +198,7 @@ def block(inner: int, widths: tuple[int, ...], pool: Callable[[], nn.Module]) ->
     return Residual(nn.Sequential(*parts, pool()), side)
 
 
-def xception(layers: int, plan: Plan) -> tuple[nn.Sequential, int]:
+def xception(layers: int, plan: XceptionPlan) -> tuple[nn.Sequential, int]:
     """The network [N, layers, H] -> [N, D], and D. Nothing has a bias but the normalisations."""
     first, width = plan.entry
     parts: list[nn.Module] = [Convolution(layers, first, 3, stride=plan.stride, bias=False), Norm(first), nn.ReLU()]

@@ -18,11 +18,9 @@ from lamina.heads.sentence import SentenceHead
 from lamina.model import Model
 from lamina.state_cache.dataset import stored_batch
 from lamina.state_cache.store import Store
+from lamina.utils.arrays import Floats, Longs
 from lamina.utils.parallel import side_by_side
 from lamina.utils.progress import Progress, Silent
-
-Floats = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
 
 TOKENS = 1024  # padded tokens at once on a CPU: a few rows, whose activations stay in the cache
 GPU_TOKENS = 1 << 15

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lamina.errors import LaminaError
 from lamina.pretraining.pretrain_recipe import PretrainRecipe
-from lamina.pretraining.texts import Pair, exclude_texts, read_pairs, read_texts, split_texts
+from lamina.pretraining.texts import TextPair, exclude_texts, read_pairs, read_texts, split_texts
 from lamina.utils.progress import Progress
 
 
@@ -16,8 +16,8 @@ class Corpus:
 
     texts: list[str]
     held_out: list[str]
-    pairs: list[Pair]
-    held_out_pairs: list[Pair]
+    pairs: list[TextPair]
+    held_out_pairs: list[TextPair]
 
 
 def read_corpus(recipe: PretrainRecipe, progress: Progress) -> Corpus:

@@ -10,7 +10,6 @@ from torch import nn
 
 from lamina.config.train_options import choose_precision
 from lamina.data.batches import pack
-from lamina.data.tokenizer import Longs
 from lamina.errors import LaminaError
 from lamina.pretraining.held_out import FEW_LABELS, evaluate_held_out
 from lamina.pretraining.masking import MaskedBatch, make_masked_batch
@@ -23,6 +22,7 @@ from lamina.training.plan import Plan, evaluation_points, plan_steps
 from lamina.training.recording import Recording
 from lamina.training.schedules import share_of_peak
 from lamina.training.step_loop import StepLoop, autocast, epochs_of, seed_of, update_weights
+from lamina.utils.arrays import Longs
 from lamina.utils.progress import Progress
 
 

@@ -21,9 +21,10 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from lamina.data.tokenizer import NO_WORD, Ints, Longs, Tokenizer
+from lamina.data.tokenizer import NO_WORD, Tokenizer
 from lamina.errors import LaminaError
 from lamina.pretraining.sequences import TokenSequences
+from lamina.utils.arrays import Bools, Doubles, Ints, Longs
 
 EVALUATION = -1  # the epoch number that draws the masks of held-out sequences
 MASKS = ("[MASK]", "<mask>")
@@ -39,9 +40,6 @@ KNOWN_SPECIALS = (  # of all families
     "</s>",
     "<mask>",
 )
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 
 class MaskOptions(BaseModel):
@@ -108,7 +106,7 @@ def make_masked_batch(
     )
 
 
-def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Floats, share: float) -> Bools:
+def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Doubles, share: float) -> Bools:
     """Return which tokens to mask. `owner` is the sequence of each token; with `words`, a word's tokens go together.
 
     Words are taken in the order of their draws until the sequence's number is reached. The last word is taken if at least
@@ -136,7 +134,7 @@ def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Floa
 
 
 def _replaced(
-    ids: Longs, hidden: Bools, replacements: Replacements, options: MaskOptions, kinds: Floats, tokens: Floats
+    ids: Longs, hidden: Bools, replacements: Replacements, options: MaskOptions, kinds: Doubles, tokens: Doubles
 ) -> Longs:
     """Return the ids with replacements in the hidden places."""
     if options.replace == "all":
@@ -146,7 +144,7 @@ def _replaced(
     return np.where(hidden & (kinds < 0.8), replacements.mask, np.where(hidden & (kinds < 0.9), random, ids))
 
 
-def noise(seed: int, epoch: int, draw: int, places: Longs) -> Floats:
+def noise(seed: int, epoch: int, draw: int, places: Longs) -> Doubles:
     """Return a uniform number in [0, 1) for each place; it does not depend on the other places or their order.
 
     The generator is SplitMix64 (Steele et al. 2014), which can begin anywhere.
@@ -156,7 +154,7 @@ def noise(seed: int, epoch: int, draw: int, places: Longs) -> Floats:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    uniform: Floats = (z >> np.uint64(11)) * 2.0**-53
+    uniform: Doubles = (z >> np.uint64(11)) * 2.0**-53
     return uniform
 
 

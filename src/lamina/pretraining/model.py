@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lamina.encoder.blocks import Encoder, EncoderConfig, Family, activation, initialise
-from lamina.encoder.families import plain
+from lamina.encoder.families import plain_name
 from lamina.encoder.files import read_tensors, tensor_names
 from lamina.encoder.load import Source
 from lamina.encoder.presets import BERT_BASE
@@ -145,7 +145,7 @@ def load_head(model: PretrainedModel, source: Source) -> bool:
     if not source.weights or source.layout == "run":
         return False
     config = source.config
-    present = {plain(name, f"{config.family}."): name for name in tensor_names(source.weights)}
+    present = {plain_name(name, f"{config.family}."): name for name in tensor_names(source.weights)}
     wanted = _named(NAMES[config.family], model.transform.state_dict())
     targets = {present[name]: value for name, value in wanted.items() if name in present}
     if len(targets) != len(wanted):

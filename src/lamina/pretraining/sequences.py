@@ -16,9 +16,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lamina.data.tokenizer import NO_WORD, Ints, Layout, Longs, Tokenizer, Tokens
+from lamina.data.tokenizer import NO_WORD, Layout, Tokenizer, Tokens
 from lamina.errors import LaminaError
-from lamina.pretraining.texts import Pair, split_sentences
+from lamina.pretraining.texts import TextPair, split_sentences
+from lamina.utils.arrays import Ints, Longs
 
 NEXT, RANDOM, ALONE = 0, 1, -1  # what the second segment is, as transformers numbers it; ALONE: there is none
 
@@ -59,12 +60,12 @@ class Segment:
     words: Ints
 
 
-Segments = tuple[Segment, Segment | None, int]  # of a sequence: the first, the second, and what the second is
+SegmentPair = tuple[Segment, Segment | None, int]  # of a sequence: the first, the second, and what the second is
 
 
 def make_sequences(
     texts: Sequence[str],
-    pairs: Sequence[Pair],
+    pairs: Sequence[TextPair],
     tokenizer: Tokenizer,
     *,
     length: int,
@@ -73,7 +74,7 @@ def make_sequences(
     seed: int = 0,
 ) -> TokenSequences:
     """Return the sequences of texts and labelled pairs, each at most `length` tokens long."""
-    made: list[Segments] = []
+    made: list[SegmentPair] = []
     if nsp:
         split = [(text, split_sentences(text)) for text in texts]
         made += _neighbours([inner for _, inner in split if len(inner) > 1], tokenizer, length, seed)
@@ -88,7 +89,7 @@ def make_sequences(
     return _assemble(made, tokenizer.layout, tokenizer.pad)
 
 
-def _joined(tokens: Tokens, layout: Layout, length: int) -> Iterator[Segments]:
+def _joined(tokens: Tokens, layout: Layout, length: int) -> Iterator[SegmentPair]:
     """Join all texts, then cut wherever a sequence is full."""
     ends = np.unique(tokens.starts)[1:-1]  # of texts that have tokens
     separator = layout.after[-1]
@@ -97,12 +98,12 @@ def _joined(tokens: Tokens, layout: Layout, length: int) -> Iterator[Segments]:
     yield from ((piece, None, ALONE) for piece in _pieces(Segment(ids, words), _room(layout, length)))
 
 
-def _alone(tokens: Tokens, layout: Layout, length: int) -> Iterator[Segments]:
+def _alone(tokens: Tokens, layout: Layout, length: int) -> Iterator[SegmentPair]:
     for segment in _segments_of(tokens):
         yield from ((piece, None, ALONE) for piece in _pieces(segment, _room(layout, length)))
 
 
-def _neighbours(texts: Sequence[Sequence[str]], tokenizer: Tokenizer, length: int, seed: int) -> Iterator[Segments]:
+def _neighbours(texts: Sequence[Sequence[str]], tokenizer: Tokenizer, length: int, seed: int) -> Iterator[SegmentPair]:
     """Pair the segments of each text's sentences; about half of the pairs have a segment of another text, if there is one."""
     if not texts:
         return
@@ -141,7 +142,7 @@ def _grouped(sentences: Sequence[Segment], room: int) -> list[Segment]:
     return [_concatenated(some) for some in gathered]
 
 
-def _labelled(pairs: Sequence[Pair], tokenizer: Tokenizer, length: int) -> Iterator[Segments]:
+def _labelled(pairs: Sequence[TextPair], tokenizer: Tokenizer, length: int) -> Iterator[SegmentPair]:
     """Make segments of a table's pairs; the longer text of a pair that is too long loses its end."""
     room = length - tokenizer.layout.specials
     tokens = list(_segments_of(tokenizer.encode([text for pair in pairs for text in pair[:2]], words=True)))
@@ -154,7 +155,7 @@ def _labelled(pairs: Sequence[Pair], tokenizer: Tokenizer, length: int) -> Itera
         yield _cut(first, 0, a), _cut(second, 0, b), NEXT if follows else RANDOM
 
 
-def _assemble(made: Sequence[Segments], layout: Layout, pad: int) -> TokenSequences:
+def _assemble(made: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSequences:
     """Put the segments between the special tokens of the layout."""
     ids, types, words, lengths = [], [], [], []
     before, between, after = (np.array(tokens, np.int32) for tokens in (layout.before, layout.between, layout.after))

@@ -19,7 +19,7 @@ from lamina.pretraining.masking import EVALUATION, Replacements, make_masked_bat
 from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, start_as_wide, start_near_identity
 from lamina.pretraining.pretrain_recipe import PretrainRecipe
 from lamina.pretraining.sequences import NEXT, RANDOM, TokenSequences, make_sequences
-from lamina.pretraining.texts import Pair
+from lamina.pretraining.texts import TextPair
 from lamina.pretraining.vocabulary import train_vocabulary
 from lamina.utils.files import write_atomically
 from lamina.utils.progress import Progress
@@ -126,7 +126,7 @@ def _make_data(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer) -> 
     return PretrainingData(training, held_out, Replacements.of(tokenizer))
 
 
-def _sequences(texts: list[str], pairs: list[Pair], tokenizer: Tokenizer, recipe: PretrainRecipe) -> TokenSequences | None:
+def _sequences(texts: list[str], pairs: list[TextPair], tokenizer: Tokenizer, recipe: PretrainRecipe) -> TokenSequences | None:
     if not texts and not pairs:
         return None
     nsp, seed = recipe.nsp is not None, recipe.train.seed

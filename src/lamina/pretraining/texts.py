@@ -54,7 +54,7 @@ class PairSource(TableOptions):
     label: str
 
 
-Pair = tuple[str, str, bool]  # and whether the second follows the first
+TextPair = tuple[str, str, bool]  # and whether the second follows the first
 
 
 def read_texts(sources: Iterable[TextSource]) -> list[str]:
@@ -68,7 +68,7 @@ def exclude_texts(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[
     return [text for text in texts if text not in unwanted]
 
 
-def read_pairs(source: PairSource) -> list[Pair]:
+def read_pairs(source: PairSource) -> list[TextPair]:
     """The pairs of a table, with their labels."""
     first, second = source.columns
     found = []

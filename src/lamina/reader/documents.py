@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.utils.files import decode, read_bytes, unpack
+from lamina.utils.files import decode_text, read_bytes, unpack
 
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]|\n\s*\n")
 _REACH = 240  # characters of a sentence that are shown on either side of the answer
@@ -81,13 +81,13 @@ def make_document(name: str, data: bytes, suffix: str | None = None) -> Document
     utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # `decode` has a better line for these
     if (b"\0" in data[:1024] and not utf16) or data.startswith((b"%PDF-", b"PK\x03\x04")):
         raise LaminaError(f"{name}: not a text file; Lamina reads .txt, .md, .html, .pdf and .docx")
-    return Document(name, decode(name, data))
+    return Document(name, decode_text(name, data))
 
 
 def _html(name: str, data: bytes) -> Document:
     parser = _VisibleText()
     try:
-        parser.feed(decode(name, data))
+        parser.feed(decode_text(name, data))
         parser.close()
     except AssertionError as error:  # how the standard parser refuses some broken declarations
         raise LaminaError(f"{name}: not HTML that can be read ({error})") from None

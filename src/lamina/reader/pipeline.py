@@ -93,7 +93,7 @@ def _device(device: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Options:
+class PipelineOptions:
     """What a call may set; None is the default of the old pipeline."""
 
     top_k: int = 1
@@ -107,7 +107,7 @@ class Options:
     padding: Any = None  # accepted: results do not depend on it
     num_workers: int | None = None  # accepted: there is nothing for them to do
 
-    def updated(self, **given: Any) -> Options:
+    def updated(self, **given: Any) -> PipelineOptions:
         if "topk" in given:
             warnings.warn("topk is deprecated, use top_k", UserWarning, stacklevel=3)
             topk = given.pop("topk")
@@ -133,7 +133,7 @@ class QuestionAnsweringPipeline:
 
     def __init__(self, reader: Reader, **options: Any) -> None:
         self.reader = reader
-        self.options = Options().updated(**options)
+        self.options = PipelineOptions().updated(**options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given: dict[str, Any] = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
@@ -145,11 +145,11 @@ class QuestionAnsweringPipeline:
         answers = self._answer(pairs, options)
         return answers[0] if len(pairs) == 1 else answers
 
-    def _stream(self, inputs: Iterator[Any], options: Options) -> Iterator[Answers]:
+    def _stream(self, inputs: Iterator[Any], options: PipelineOptions) -> Iterator[Answers]:
         while some := [_pair(item) for item in islice(inputs, options.batch_size)]:
             yield from self._answer(some, options)
 
-    def _answer(self, pairs: Sequence[tuple[str, str]], options: Options) -> list[Answers]:
+    def _answer(self, pairs: Sequence[tuple[str, str]], options: PipelineOptions) -> list[Answers]:
         task = self.reader.trained.span_task
         found = [SummedAnswers(context) for _, context in pairs]
         for windows in self._cut(pairs, options).pieces():
@@ -166,7 +166,7 @@ class QuestionAnsweringPipeline:
         best = [answers.best(options.top_k, impossible=options.handle_impossible_answer) for answers in found]
         return [answers if options.top_k > 1 and answers[0]["score"] > 0 else answers[0] for answers in best]
 
-    def _cut(self, pairs: Sequence[tuple[str, str]], options: Options) -> Cutting:
+    def _cut(self, pairs: Sequence[tuple[str, str]], options: PipelineOptions) -> Cutting:
         limit = self.reader.model.encoder.config.max_length
         length = min(384, limit) if options.max_seq_len is None else options.max_seq_len
         overlap = min(length // 2, 128) if options.doc_stride is None else options.doc_stride

@@ -16,10 +16,11 @@ from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.heads.sentence import SentenceHeadOptions
-from lamina.model.inference import Floats, item_outputs, text_vectors
+from lamina.model.inference import item_outputs, text_vectors
 from lamina.reader.trained import TrainedReader, check_text
 from lamina.tasks.registry import tasks_of
 from lamina.tasks.sentences import SENTENCES, score_map
+from lamina.utils.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

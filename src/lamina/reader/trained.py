@@ -12,7 +12,7 @@ from lamina.model import Model
 from lamina.model.inference import TorchInference
 from lamina.runs.load import Trained
 from lamina.state_cache.dataset import Dataset
-from lamina.tasks.kind import Json, Scores
+from lamina.tasks.kind import JsonObject, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.utils.progress import Progress, Silent
 
@@ -61,7 +61,7 @@ class TrainedReader:
         renamed = options.data.model_copy(update={"duplicate_ids": duplicate_ids})
         return kind_of(options).read(options.model_copy(update={"data": renamed}), data, labelled=labelled)
 
-    def evaluate(self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None) -> Scores:
+    def evaluate(self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None) -> ScoreTable:
         """The scores of a task on labelled examples, by its kind:
 
         spans: the official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives. Where
@@ -78,7 +78,7 @@ class TrainedReader:
 
     def predictions(
         self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None
-    ) -> dict[str, Json]:
+    ) -> dict[str, JsonObject]:
         """Predictions by example id, under the name `predictions`; some kinds add others. Labels are not looked at."""
         name, options = self.task(task)
         kind = kind_of(options)
@@ -86,7 +86,9 @@ class TrainedReader:
         outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
         return kind.predict(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
 
-    def summary(self, examples: Sequence[Any], predictions: dict[str, Json], *, task: str | None = None) -> dict[str, object]:
+    def summary(
+        self, examples: Sequence[Any], predictions: dict[str, JsonObject], *, task: str | None = None
+    ) -> dict[str, object]:
         """What was predicted, in numbers."""
         name, options = self.task(task)
         kind = kind_of(options)

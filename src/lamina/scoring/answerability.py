@@ -12,10 +12,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lamina.data.windows import Bools, Ints
 from lamina.errors import LaminaError
-
-Doubles = npt.NDArray[np.float64]
+from lamina.utils.arrays import Bools, Doubles, Ints
 
 IMPOSSIBLE = 1  # the class of windows without an answer
 

@@ -19,16 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lamina.data.examples import Example
-from lamina.data.logits import Floats, SpanLogits
+from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
-from lamina.data.windows import Longs, Windows
+from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.scoring.squad import bag_f1
-
-Doubles = npt.NDArray[np.float64]
+from lamina.utils.arrays import Doubles, Floats, Longs
 
 
 def bertvision_legacy(windows: Windows, logits: SpanLogits, gold_pieces: Sequence[Sequence[Sequence[int]]]) -> dict[str, float]:

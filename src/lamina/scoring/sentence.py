@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.errors import LaminaError
+from lamina.utils.arrays import Doubles
 
-Doubles = npt.NDArray[np.float64]
-Longs = npt.NDArray[np.int64]
 Numbers = npt.ArrayLike
 
 

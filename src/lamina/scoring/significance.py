@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.errors import LaminaError
+from lamina.utils.arrays import Doubles
 
-Floats = npt.NDArray[np.float64]
 Clusters = npt.NDArray[np.integer[Any]]
 Verdict = Literal["better", "worse", "not distinguishable"]
 
@@ -53,8 +53,8 @@ class Difference:
 
 
 def tell_apart(
-    a: Floats,
-    b: Floats,
+    a: Doubles,
+    b: Doubles,
     clusters: Clusters | None = None,
     *,
     level: float = LEVEL,
@@ -91,7 +91,7 @@ def tell_apart(
 
 
 def bootstrap_interval(
-    differences: Floats,
+    differences: Doubles,
     clusters: Clusters | None = None,
     *,
     level: float = LEVEL,
@@ -118,7 +118,7 @@ def bootstrap_interval(
 
 
 def randomisation_p(
-    differences: Floats, clusters: Clusters | None = None, *, resamples: int = RESAMPLES, seed: int = 0
+    differences: Doubles, clusters: Clusters | None = None, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> float:
     """How often flipped signs give a mean at least as far from 0 as the one observed; the observed counts as one of them.
 
@@ -141,7 +141,7 @@ def randomisation_p(
 
 
 def items_needed(
-    differences: Floats, clusters: Clusters | None = None, *, level: float = LEVEL, power: float = POWER
+    differences: Doubles, clusters: Clusters | None = None, *, level: float = LEVEL, power: float = POWER
 ) -> int | None:
     """How many items, in clusters like these, tell a true difference of the observed size apart with probability `power`.
 
@@ -158,7 +158,7 @@ def items_needed(
     return math.ceil(variance * (reach / mean) ** 2)
 
 
-def _totals(differences: Floats, clusters: Clusters | None) -> tuple[Floats, Floats]:
+def _totals(differences: Doubles, clusters: Clusters | None) -> tuple[Doubles, Doubles]:
     """[G] the sum of the differences of each cluster and the number of its items; without clusters an item is one."""
     differences = np.asarray(differences, np.float64)
     if differences.ndim != 1 or not np.isfinite(differences).all():
@@ -176,12 +176,12 @@ def _totals(differences: Floats, clusters: Clusters | None) -> tuple[Floats, Flo
     return sums, sizes
 
 
-def _residuals(sums: Floats, sizes: Floats) -> Floats:
+def _residuals(sums: Doubles, sizes: Doubles) -> Doubles:
     """[G] what each cluster adds to the mean's deviation from the mean of all."""
     return sums - sizes * float(sums.sum() / sizes.sum())
 
 
-def _reach(residuals: Floats, level: float) -> float:
+def _reach(residuals: Doubles, level: float) -> float:
     """How many of the bootstrap's standard errors the interval reaches to either side.
 
     That is the quantile of Student's t, by the expansion of Cornish and Fisher. The variance of the residuals is as uncertain

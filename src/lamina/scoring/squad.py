@@ -18,12 +18,10 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.arrays import Bools, Doubles
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Golds = Mapping[str, Sequence[str]]
 Missing = Literal["error", "null"]
 
@@ -232,7 +230,7 @@ def listed(questions: Sequence[str], noun: str) -> str:
 
 
 def balanced_threshold(
-    odds: Floats, f1_if_answered: Floats, has_answer: Bools, *, tolerance: float = 0.0
+    odds: Doubles, f1_if_answered: Doubles, has_answer: Bools, *, tolerance: float = 0.0
 ) -> tuple[float, float]:
     """The threshold on the null odds that maximises the mean of HasAns_f1 and NoAns_f1, and that mean (from 0 to 1).
 
@@ -262,7 +260,7 @@ def balanced_threshold(
     return float(thresholds[best]), float(scores[best])
 
 
-def _class_weights(has_answer: Bools) -> Floats:
+def _class_weights(has_answer: Bools) -> Doubles:
     """The weight of each question in the score: half for each kind, or all for the only kind."""
     answerable = int(has_answer.sum())
     counts = np.where(has_answer, answerable, len(has_answer) - answerable)
@@ -270,7 +268,7 @@ def _class_weights(has_answer: Bools) -> Floats:
     return 1.0 / (kinds * counts)
 
 
-def _between(values: Floats) -> Floats:
+def _between(values: Doubles) -> Doubles:
     """Midpoints of neighbours; the lower neighbour where rounding would give the upper one."""
     lower, upper = values[:-1], values[1:]
     middle = lower / 2 + upper / 2

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import LOST, Windows
-from lamina.state_cache.store import Longs, Store
+from lamina.state_cache.store import Store
+from lamina.utils.arrays import Longs
 from lamina.utils.background import BackgroundCall
 
 T_co = TypeVar("T_co", covariant=True)

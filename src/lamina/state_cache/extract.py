@@ -12,7 +12,8 @@ from torch import Tensor
 from lamina.data.batches import make_batch, pack
 from lamina.data.windows import Windows
 from lamina.encoder.blocks import Encoder
-from lamina.state_cache.store import Contents, Extract, Longs, Store, open_store
+from lamina.state_cache.store import Contents, Extract, Store, open_store
+from lamina.utils.arrays import Longs
 from lamina.utils.parallel import side_by_side
 from lamina.utils.progress import Progress
 

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from lamina.data.hidden_states import HiddenStack
 from lamina.errors import LaminaError
 from lamina.state_cache.options import Dtype
+from lamina.utils.arrays import Longs
 from lamina.utils.files import make_folder, read_json, remove_drafts, replacing, write_json
 from lamina.utils.locks import BusyError, Lock
 from lamina.utils.paths import cache_folder
@@ -40,7 +40,6 @@ FORMAT = 1
 SHARD_BYTES = 64 << 20
 MANY = 256  # shards; a larger store has larger ones
 
-Longs = npt.NDArray[np.int64]
 Extract = Callable[[Longs], Tensor]
 """Windows -> their states of all layers of the store without padding, [tokens, layers, H] float32."""
 

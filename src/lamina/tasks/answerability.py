@@ -10,12 +10,12 @@ import numpy as np
 
 from lamina.answers.decisions import AnswerabilityDecision
 from lamina.answers.saved_outputs import save_arrays
-from lamina.answers.sentences import Floats
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
-from lamina.scoring.answerability import IMPOSSIBLE, Doubles, answerability, score_answerability
-from lamina.tasks.kind import Data, Evaluation, Infer, Json, Scores
+from lamina.scoring.answerability import IMPOSSIBLE, answerability, score_answerability
+from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
+from lamina.utils.arrays import Doubles, Floats
 from lamina.utils.run_folder import Run
 
 if TYPE_CHECKING:
@@ -56,18 +56,18 @@ class Answerability(Questions):
 
     def score(
         self, outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, decision: AnswerabilityDecision
-    ) -> Scores:
+    ) -> ScoreTable:
         """Accuracy, and the F1 of the class "impossible", in percent."""
         return _scores(outputs, data, settings)
 
     def predict(
         self, outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, decision: AnswerabilityDecision
-    ) -> dict[str, Json]:
+    ) -> dict[str, JsonObject]:
         """The probability that each question is impossible."""
         impossible = _impossible(outputs, data, settings)
         return {"predictions": {e.id: float(p) for e, p in zip(data.examples, impossible, strict=True)}}
 
-    def summary(self, predictions: Mapping[str, Json], decision: AnswerabilityDecision) -> dict[str, object]:
+    def summary(self, predictions: Mapping[str, JsonObject], decision: AnswerabilityDecision) -> dict[str, object]:
         return {"impossible": sum(probability > 0.5 for probability in predictions["predictions"].values())}
 
     def save(self, run: Run, outputs: Floats, data: Data[Example]) -> None:

@@ -23,8 +23,8 @@ O = TypeVar("O")  # noqa: E741 - a model's outputs, as numpy arrays
 S = TypeVar("S")  # the settings of a recipe that outputs are read with
 D = TypeVar("D", bound=Decision)
 
-Scores = Mapping[str, Any]  # numbers, or tables of numbers, by name
-Json = Mapping[str, Any]  # an object for a JSON file
+ScoreTable = Mapping[str, Any]  # numbers, or tables of numbers, by name
+JsonObject = Mapping[str, Any]  # an object for a JSON file
 
 
 class Data(Protocol[E_co]):
@@ -143,13 +143,13 @@ class Kind(Protocol[E, O, S, D]):
         """What training chooses a checkpoint by. Without a decision, one is fitted on the data itself."""
         ...
 
-    def score(self, outputs: O, data: Data[E], settings: S, decision: D) -> Scores: ...
+    def score(self, outputs: O, data: Data[E], settings: S, decision: D) -> ScoreTable: ...
 
-    def predict(self, outputs: O, data: Data[E], settings: S, decision: D) -> dict[str, Json]:
+    def predict(self, outputs: O, data: Data[E], settings: S, decision: D) -> dict[str, JsonObject]:
         """Predictions by the name of the file that they are for, without its ending. Needs no labels."""
         ...
 
-    def summary(self, predictions: Mapping[str, Json], decision: D) -> dict[str, object]:
+    def summary(self, predictions: Mapping[str, JsonObject], decision: D) -> dict[str, object]:
         """What `predict` returned, in numbers."""
         ...
 

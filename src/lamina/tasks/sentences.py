@@ -24,8 +24,9 @@ from lamina.data.splits import every, hold_out_sentences, per_class, sample
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows
 from lamina.errors import LaminaError
-from lamina.scoring.sentence import Doubles, accuracy, distribution, macro_f1, pearson, spearman
-from lamina.tasks.kind import Data, EpochExamples, Evaluation, FileCache, Infer, Json, Scores, Splits
+from lamina.scoring.sentence import accuracy, distribution, macro_f1, pearson, spearman
+from lamina.tasks.kind import Data, EpochExamples, Evaluation, FileCache, Infer, JsonObject, ScoreTable, Splits
+from lamina.utils.arrays import Doubles
 from lamina.utils.run_folder import Run
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Sentences:
 
     def score(
         self, outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings, decision: SentenceDecision
-    ) -> Scores:
+    ) -> ScoreTable:
         gold = gold_labels(data)
         if settings.labels.are_scores:
             return correlations(outputs, predicted_scores(outputs, settings.score_map), gold)
@@ -151,7 +152,7 @@ class Sentences:
 
     def predict(
         self, outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings, decision: SentenceDecision
-    ) -> dict[str, Json]:
+    ) -> dict[str, JsonObject]:
         """The class of each sentence, or its score in the range of the labels."""
         labels = settings.labels
         if labels.are_scores:
@@ -162,7 +163,7 @@ class Sentences:
             found = [labels.classes[number] for number in predicted_classes(outputs, decision.threshold).tolist()]
         return {"predictions": {sentence.id: label for sentence, label in zip(data.examples, found, strict=True)}}
 
-    def summary(self, predictions: Mapping[str, Json], decision: SentenceDecision) -> dict[str, object]:
+    def summary(self, predictions: Mapping[str, JsonObject], decision: SentenceDecision) -> dict[str, object]:
         return {}
 
     def save(self, run: Run, outputs: ItemOutputs, data: Data[Sentence]) -> None:

@@ -19,7 +19,7 @@ from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
 from lamina.scoring.predictions import by_question, calibrate, score_at, score_both, several_contexts, tune_threshold
-from lamina.tasks.kind import Data, Evaluation, Infer, Json, Scores
+from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
 from lamina.utils.run_folder import Run
 
@@ -70,7 +70,7 @@ class Spans(Questions):
             metrics["question_balanced_f1"] = tune_threshold(*questions)[1]
         return Evaluation(mean, metrics)
 
-    def score(self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision) -> Scores:
+    def score(self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision) -> ScoreTable:
         scores = score_both(
             _decode(outputs, data, settings),
             data.examples,
@@ -86,7 +86,7 @@ class Spans(Questions):
 
     def predict(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision
-    ) -> dict[str, Json]:
+    ) -> dict[str, JsonObject]:
         """Files in the format of the official SQuAD script; `questions` has one answer a question, over all of its contexts."""
         predictions = _decode(outputs, data, settings)
         grouped, _ = by_question(predictions, data.examples, settings.answer.across)
@@ -98,7 +98,7 @@ class Spans(Questions):
             "questions": predictions_json(grouped, limit),
         }
 
-    def summary(self, predictions: Mapping[str, Json], decision: SpanDecision) -> dict[str, object]:
+    def summary(self, predictions: Mapping[str, JsonObject], decision: SpanDecision) -> dict[str, object]:
         return {"answered": sum(map(bool, predictions["predictions"].values())), "threshold": decision.threshold}
 
     def save(self, run: Run, outputs: SpanLogits, data: Data[Example]) -> None:

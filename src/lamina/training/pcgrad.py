@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from lamina.utils.arrays import Doubles
+
 Gradients = Sequence[Tensor | None]  # one per parameter; None where the task does not use it
-Doubles = npt.NDArray[np.float64]
 
 
 def pcgrad(gradients: Sequence[Gradients], seed: int) -> list[Tensor | None]:

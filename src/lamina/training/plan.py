@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.data.batches import pack
-
-Longs = npt.NDArray[np.int64]
+from lamina.utils.arrays import Longs
 
 
 class Draw(NamedTuple):

@@ -12,7 +12,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.model import Model
 from lamina.model.inference import TorchInference
 from lamina.scoring.sentence import TaskScore, overall
-from lamina.tasks.kind import AnyKind, Evaluation, Scores
+from lamina.tasks.kind import AnyKind, Evaluation, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
 from lamina.training.datasets import AnyDataset, Datasets
@@ -79,8 +79,8 @@ class TaskGroup:
         }
 
     def score(self, run: Run, model: Model, datasets: Datasets, decisions: Decisions, progress: Progress) -> None:
-        """Scores all dev sets that there are; writes the scores, the predictions and the outputs."""
-        scores: dict[str, Scores] = {}
+        """ScoreTable all dev sets that there are; writes the scores, the predictions and the outputs."""
+        scores: dict[str, ScoreTable] = {}
         for one in self._members:
             dataset = datasets[one.name]
             if dataset.examples:
@@ -99,7 +99,7 @@ class TaskGroup:
         else:
             write_json(run.scores, scores | self._overall(scores, datasets))
 
-    def _overall(self, scores: Mapping[str, Scores], datasets: Datasets) -> dict[str, Scores]:
+    def _overall(self, scores: Mapping[str, ScoreTable], datasets: Datasets) -> dict[str, ScoreTable]:
         """Paper 002's overall scores, where all tasks are of sentences and every one has a dev set."""
         if len(scores) != len(self._members) or any(one.kind is not SENTENCES for one in self._members):
             return {}

@@ -20,10 +20,10 @@ _MAGIC: Final = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 
 def read_text(path: Path) -> str:
     """A file's text, unpacked as its ending says and without a byte order mark. Every failure is one clear line."""
-    return decode(path, unpack(path, read_bytes(path)))
+    return decode_text(path, unpack(path, read_bytes(path)))
 
 
-def decode(path: Path | str, data: bytes) -> str:
+def decode_text(path: Path | str, data: bytes) -> str:
     """The text of a file's bytes, without a byte order mark."""
     if not data.strip():
         raise LaminaError(f"{path}: is empty")
@@ -77,7 +77,7 @@ def _rename(stem: str, packing: str) -> str:
     return f"name it {stem}{packing}"
 
 
-def pack(path: Path, data: bytes) -> bytes:
+def compress(path: Path, data: bytes) -> bytes:
     if path.suffix.lower() == ".gz":
         return gzip.compress(data, mtime=0)
     return lzma.compress(data) if path.suffix.lower() == ".xz" else data

@@ -36,7 +36,7 @@ Make = Callable[[Settings], Recipe]  # the recipe with the settings of a trial
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class TuningResult:
     """The result of a search: its trials, the best first, the recipe of the best, and the picture if there is one."""
 
     folder: Path
@@ -54,7 +54,7 @@ def search_settings(
     resume: bool = False,
     name: str = "space",
     progress: Progress | None = None,
-) -> SearchResult:
+) -> TuningResult:
     """Train the recipe with one setting of the space after another, into the folder `out`.
 
     `resume` continues a search that was stopped. `settings` are the recipe's own. `name` names the space in error messages.
@@ -77,7 +77,7 @@ def search_settings(
         finally:
             database.close()
         write_json(out / "trials.json", [asdict(trial) for trial in trials])
-        return SearchResult(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
+        return TuningResult(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:

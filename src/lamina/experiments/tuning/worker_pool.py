@@ -20,7 +20,7 @@ from lamina.utils.files import make_folder
 PATIENCE = 60.0  # seconds in which a worker must have saved its state
 
 
-class Report(TypedDict, total=False):
+class TrialReport(TypedDict, total=False):
     """What a worker reports: `share` and `score` after an evaluation; at the end `score`, `minutes` or `problem`, `trained`."""
 
     share: float  # of the training done
@@ -34,7 +34,7 @@ class Message(NamedTuple):
     """From the worker of a trial; without a report, its process has ended."""
 
     number: int
-    report: Report | None
+    report: TrialReport | None
 
 
 class _Worker(NamedTuple):
