@@ -7,22 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from lamina.answers.decisions import Decision
 from lamina.answers.saved_outputs import save_arrays
-from lamina.answers.sentences import Floats
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows
-from lamina.tasks.kind import Data, Evaluation, Infer, Json, Scores
+from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
+from lamina.utils.arrays import Bools, Doubles, Floats
 from lamina.utils.run_folder import Run
 
 if TYPE_CHECKING:
     from lamina.config.recipe import Recipe, TaskOptions
-
-Truths = npt.NDArray[np.bool_]
 
 
 class NumberDecision(Decision):
@@ -62,33 +59,33 @@ class Numbers(Questions):
         accuracy = self.score(outputs, data, settings, fitted)["accuracy"]
         return Evaluation(accuracy, {"accuracy": accuracy})
 
-    def score(self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision) -> Scores:
+    def score(self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision) -> ScoreTable:
         predicted = _means(outputs, data) > decision.threshold
         return {"accuracy": _accuracy(predicted, _numeric(data.examples)), "numbers": int(predicted.sum())}
 
-    def predict(self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision) -> dict[str, Json]:
+    def predict(self, outputs: Floats, data: Data[Example], settings: None, decision: NumberDecision) -> dict[str, JsonObject]:
         predicted = _means(outputs, data) > decision.threshold
         return {"predictions": {example.id: bool(one) for example, one in zip(data.examples, predicted, strict=True)}}
 
-    def summary(self, predictions: Mapping[str, Json], decision: NumberDecision) -> dict[str, object]:
+    def summary(self, predictions: Mapping[str, JsonObject], decision: NumberDecision) -> dict[str, object]:
         return {"numbers": sum(predictions["predictions"].values())}
 
     def save(self, run: Run, outputs: Floats, data: Data[Example]) -> None:
         save_arrays(run.outputs, {"scores": outputs, "example": data.windows.example}, data.windows.fingerprint)
 
 
-def _means(outputs: Floats, data: Data[Example]) -> npt.NDArray[np.float64]:
+def _means(outputs: Floats, data: Data[Example]) -> Doubles:
     """[E] the score of each question: the mean over its windows."""
     example, count = data.windows.example, len(data.examples)
-    means: npt.NDArray[np.float64] = np.bincount(example, outputs, count) / np.bincount(example, minlength=count)
+    means: Doubles = np.bincount(example, outputs, count) / np.bincount(example, minlength=count)
     return means
 
 
-def _numeric(examples: Sequence[Example]) -> Truths:
+def _numeric(examples: Sequence[Example]) -> Bools:
     return np.array([any(any(map(str.isdigit, answer.text)) for answer in example.answers[:1]) for example in examples])
 
 
-def _accuracy(predicted: Truths, gold: Truths) -> float:
+def _accuracy(predicted: Bools, gold: Bools) -> float:
     return 100 * float((predicted == gold).mean())
 
 
