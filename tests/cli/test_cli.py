@@ -155,9 +155,11 @@ def test_inspect_counts_and_estimates(folder: Path) -> None:
     assert report["parameters"]["total"] == sum(report["parameters"]["by_part"].values())
     assert report["parameters"]["trainable"] == report["parameters"]["total"]
     assert report["training"]["questions"] == 50
-    assert report["training"]["estimated_minutes"] >= 0
+    longer = json.loads(lamina("inspect", folder / "small.toml", "--threads", 1, "--set", "train.epochs=8", "--json").out)
+    assert longer["training"]["flops"] == pytest.approx(4 * report["training"]["flops"]), "it has 2 epochs"
     paper = json.loads(lamina("inspect", "quickstart", "--threads", 1, "--set", "encoder.model=bert-base-cased", "--json").out)
     assert paper["parameters"]["total"] == 108_311_810
+    assert paper["training"]["estimated_minutes"] > report["training"]["estimated_minutes"]
     assert "parameters: " in lamina("inspect", folder / "small.toml", "--threads", 1).out
 
 

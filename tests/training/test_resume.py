@@ -126,7 +126,9 @@ def uninterrupted(file: Path) -> dict[str, Any]:
 @pytest.mark.slow
 def test_killed_again_and_again(file: Path, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "killed"
-    chance = random.Random(os.urandom(8))
+    seed = int(os.environ.get("LAMINA_TEST_SEED") or int.from_bytes(os.urandom(4)))
+    print(f"LAMINA_TEST_SEED={seed}")  # pytest shows it when the test fails
+    chance = random.Random(seed)
     kills = 0
     for how, entries in (("new", 2), ("resume", 11), ("resume", 20)):
         with started(file, out, how) as process:
