@@ -31,7 +31,7 @@ SHAPES = [(1, 1), (3, 7), (2, 48)]
 
 def assert_close(ours: Tensor | None, expected: Tensor) -> None:
     """Float32 kernels of different processors round differently, in proportion to the largest values of a sum."""
-    torch.testing.assert_close(ours, expected, atol=1e-5 * expected.abs().max().item(), rtol=0.0)
+    torch.testing.assert_close(ours, expected, atol=3e-6 * expected.abs().max().item(), rtol=0.0)
 
 
 def reload(model: Any, folder: Path) -> Encoder:
