@@ -112,7 +112,8 @@ def different_recipes() -> list[str]:
 
 def test_recipes_of_one_shape_differ_in_numbers_only() -> None:
     one, other, unlike = (
-        shape(read_recipe(recipe_path(name)).model_dump(mode="json")) for name in ("parameter-efficiency/L1", "parameter-efficiency/L3", "parameter-efficiency/L0-A64")
+        shape(read_recipe(recipe_path(name)).model_dump(mode="json"))
+        for name in ("parameter-efficiency/L1", "parameter-efficiency/L3", "parameter-efficiency/L0-A64")
     )
     assert one == other != unlike
     assert set(REAL_ENCODER) <= set(different_recipes())

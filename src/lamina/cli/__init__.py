@@ -1,6 +1,8 @@
-"""The commands, a module a subject. Each calls one plain function, imports what it needs when it runs, prints results to
-standard output and everything else to standard error. Exit codes: 0, 2 for a mistake of the user's, 130 for Ctrl-C, 1 for
-anything else."""
+"""The commands, one module a subject.
+
+Each command calls one function of another room and imports it when it runs. Results go to standard output, everything else to
+standard error. Exit codes: 0, 2 for a mistake of the user's, 130 for Ctrl-C, 1 for anything else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Heads: token vectors -> outputs of a task. `HeadOptions` is the union of all heads' options, and so the registry."""
+"""Heads: token vectors -> the outputs of a task.
+
+`HeadOptions` is the union of all options, and so the registry. The options of a head name its kind of task (`kind`) and its usual
+objective. What outputs mean is decided in `tasks`, losses are in `objectives`.
+"""
 
 from __future__ import annotations
 
