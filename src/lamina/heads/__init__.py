@@ -1,7 +1,7 @@
 """Heads: token vectors -> the outputs of a task.
 
-`HeadOptions` is the union of all options, and so the registry. The options of a head name its kind of task (`kind`) and its usual
-objective. What outputs mean is decided in `tasks`, losses are in `objectives`.
+`HeadOptions` is the union of all options, and so the registry. The options of a head name its kind of task (`kind`) and its
+usual objective. What outputs mean is decided in `tasks`, losses are in `objectives`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mixers: the hidden layers of an encoder -> one vector a token.
 
-A mixer is an ``nn.Module`` that follows `Mixer`. Its options stand beside its maths; `MixerOptions` is the union of all options,
-and so the registry. A mixer sees hidden states and the head's queries, never labels or texts.
+A mixer is an ``nn.Module`` that follows `Mixer`. Its options stand beside its maths; `MixerOptions` is the union of all
+options, and so the registry. A mixer sees hidden states and the head's queries, never labels or texts.
 """
 
 from __future__ import annotations
