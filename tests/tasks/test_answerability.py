@@ -64,7 +64,7 @@ def test_predict(folder: Path, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert json.loads(out.read_text()) == pytest.approx(written(folder), abs=1e-5)
     impossible = sum(probability > 0.5 for probability in written(folder).values())
-    assert done.out == f"60 questions, 60 contexts, {impossible} impossible, written to {out}\n"
+    assert done.out == f"60 questions, {impossible} impossible, written to {out}\n"
     odd = lamina("predict", folder / "run", "--data", folder / "dev.json", "--out", out, "--nbest", tmp_path / "nbest.json")
     assert odd.code == 2 and "--nbest: task 'main' (head.type 'answerability') has no such predictions" in odd.err
 

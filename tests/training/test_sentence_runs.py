@@ -20,10 +20,11 @@ from lamina.config.recipe import Recipe
 from lamina.data.fables.sentences import make_sentences
 from lamina.encoder import load as encoders
 from lamina.encoder.load import load_tokenizer
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
 from lamina.scoring.sentence import pearson
+from lamina.tasks.checks import resolved
 from lamina.tasks.kind import FileCache
 from lamina.tasks.sentences import SENTENCES
 from lamina.training import trainer
@@ -462,3 +463,24 @@ def test_a_table_of_sentences_is_checked(data: Path, tmp_path: Path) -> None:
     ]
     assert shown.out.splitlines()[-1] == "2 sentences, labels 1 (1), 0 (1)"
     assert json.loads(command("data", "check", broken, "--json").out)["rows"] == 2
+
+
+def test_a_label_that_is_none_of_the_classes_is_a_broken_row(tmp_path: Path) -> None:
+    """The recipe as written and the recipe of its run read the same rows, and one task does not change another."""
+    words = ["owl", "lark", "wren", "crow"]
+    rows = [f"the {words[row % 4]} sings {row}\t{row % 2}" for row in range(300)]
+    rows[7] = "the owl sings 7\tbogus"
+    (tmp_path / "birds.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+    data = {"train": str(tmp_path / "birds.tsv"), "skip_broken": True}
+    head = {"type": "classification"}
+    given, found = ({"data": {**data, **classes}, "head": head} for classes in ({"classes": ["0", "1"]}, {}))
+    for order in ({"a": given, "b": found}, {"b": found, "a": given}):
+        made = parse_recipe({"tasks": order})
+        files = FileCache()
+        with pytest.warns(LaminaWarning):
+            written = resolved(made, files)
+            splits = {name: SENTENCES.splits(task, 0, files) for name, task in written.tasks.items()}
+        assert written.tasks["b"].data.classes == ("0", "1")
+        assert splits["a"] == splits["b"] and len(splits["a"].train) + len(splits["a"].holdout) == 299
+        with pytest.warns(LaminaWarning, match="1 rows have a label that is none of data.classes"):
+            assert SENTENCES.splits(written.tasks["b"], 0, FileCache()) == splits["b"]

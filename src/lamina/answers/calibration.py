@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from lamina.answers.decode import Prediction
 from lamina.utils.arrays import Doubles
@@ -24,8 +26,8 @@ FEWEST = 20  # questions: with fewer, the fit would follow chance
 class Calibration:
     """The default changes nothing: the plain softmax of the scores."""
 
-    temperature: float = 1.0
-    bias: float = 0.0
+    temperature: Annotated[float, Field(gt=0, strict=True)] = 1.0
+    bias: Annotated[float, Field(strict=True)] = 0.0
 
     def probabilities(self, prediction: Prediction) -> tuple[float, ...]:
         """Of "no answer", which comes first, and of the candidates in their order.

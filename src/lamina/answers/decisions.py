@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
 from lamina.answers.calibration import Calibration
+from lamina.errors import LaminaError
+
+Number = Annotated[float, Strict()]  # not a text or a truth value that could be read as one
 
 
 class Decision(BaseModel):
@@ -24,9 +28,9 @@ class SpanDecision(Decision):
     """When a span model answers "no answer", and what its scores mean as probabilities."""
 
     type: Literal["spans"] = "spans"
-    threshold: float = 0.0  # null odds above it mean "no answer"
+    threshold: Number = 0.0  # null odds above it mean "no answer"
     calibration: Calibration = Calibration()
-    question_threshold: float | None = None  # the same over all contexts of a question; None: fitted on one context each
+    question_threshold: Number | None = None  # the same over all contexts of a question; None: fitted on one context each
 
     @property
     def over_contexts(self) -> float:
@@ -44,4 +48,20 @@ class SentenceDecision(Decision):
     """Which logit makes a pair alike. Other heads of sentences take the likeliest class, or a score: nothing is fitted."""
 
     type: Literal["sentences"] = "sentences"
-    threshold: float = 0.0
+    threshold: Number = 0.0
+
+
+D = TypeVar("D", bound=Decision)
+
+
+def read_decision(kind: type[D], tasks: object, name: str, where: str) -> D:
+    """The decision of a task, from the table `tasks` of a run.json; `where` names that file."""
+    fix = "copy or train the run again"
+    if not isinstance(tasks, Mapping) or not isinstance(tasks.get(name), Mapping):
+        raise LaminaError(f"{where}: tasks.{name} is missing: {fix}")
+    try:
+        return kind.model_validate(tasks[name])
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, (name, *problem["loc"])))
+        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {problem['input']!r}): {fix}") from None

@@ -1,4 +1,6 @@
-"""What a run saved of its dev set: enough to decode it again, alone or with other runs, without model and tokenizer.
+"""The outputs of a run on its dev set, stored so that nobody needs the model or the tokenizer again.
+
+Every kind of task stores its arrays by `save_arrays`. A task of spans stores:
 
 ``outputs.safetensors``  the logits: `start` and `end` [tokens]; `row_starts` [W + 1], where each window begins
 ``windows.safetensors``  what `decode` reads of the windows: `lengths` and `example` [W]; `context` and `max_context` [tokens],
@@ -57,18 +59,18 @@ def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
     _check_outputs(run)
     if not run.windows.is_file():
         raise LaminaError(f"{run.path}: has no {run.windows.name}, which runs of older versions lack: train it again")
-    said, said_of = _read(run.outputs, _LOGITS)
+    outputs, outputs_of = _read(run.outputs, _LOGITS)
     stored, fingerprint = _read(run.windows, _WINDOWS)
-    if said_of != fingerprint:
+    if outputs_of != fingerprint:
         raise LaminaError(
             f"{run.path}: {run.outputs.name} and {run.windows.name} are of different windows: copy or train the run again"
         )
     starts = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)])
     tokens = int(starts[-1])
     context, max_context = (np.unpackbits(stored[name], count=tokens).astype(np.bool_) for name in ("context", "max_context"))
-    sizes = [(len(said["start"]), tokens), (len(said["end"]), tokens), (len(stored["example"]), len(starts) - 1)]
+    sizes = [(len(outputs["start"]), tokens), (len(outputs["end"]), tokens), (len(stored["example"]), len(starts) - 1)]
     sizes += [(len(stored[name]), int(np.count_nonzero(context))) for name in ("first", "width")]
-    if not np.array_equal(starts, said["row_starts"]) or any(found != wanted for found, wanted in sizes):
+    if not np.array_equal(starts, outputs["row_starts"]) or any(found != wanted for found, wanted in sizes):
         raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} do not fit: copy or train the run again")
     offsets = np.zeros((tokens, 2), np.int32)
     offsets[context, 0] = stored["first"]
@@ -86,14 +88,12 @@ def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
         pad=0,
         fingerprint=fingerprint,
     )
-    return windows, SpanLogits(said["start"], said["end"])
+    return windows, SpanLogits(outputs["start"], outputs["end"])
 
 
 def _check_outputs(run: Run) -> None:
     if not run.outputs.is_file():
-        raise LaminaError(
-            f"{run.path}: has no {run.outputs.name}: only a run that answers with spans and has data.dev saves one"
-        )
+        raise LaminaError(f"{run.path}: has no {run.outputs.name}: only a run that has data.dev stores one")
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -101,7 +101,8 @@ def print_scores(scores: Mapping[str, Any]) -> None:
     """Of answers, a line a threshold; of several tasks, those of each; of anything else, a line of its numbers."""
     if not all(isinstance(values, Mapping) for values in scores.values()):
         numbers = {name: value for name, value in scores.items() if not isinstance(value, Mapping)}
-        print(", ".join(f"{name} {value:.3f}" for name, value in numbers.items()))
+        shown = {name: str(value) if isinstance(value, int) else f"{value:.3f}" for name, value in numbers.items()}
+        print(", ".join(f"{name} {value}" for name, value in shown.items()))
         return
     if "questions" in scores:
         print("per context:")
@@ -111,7 +112,7 @@ def print_scores(scores: Mapping[str, Any]) -> None:
         return
     if "zero" not in scores:
         for name, values in scores.items():
-            print(f"{name}: ", end="\n" if "zero" in values else "")
+            print(f"{name}:", end="\n" if "zero" in values else " ")
             print_scores(values)
         return
     print(f"{'threshold':<18}{'EM':>7}{'F1':>7}{'HasAns EM':>11}{'F1':>7}{'NoAns':>8}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,10 +21,6 @@ from lamina.cli.app import (
     print_scores,
 )
 from lamina.errors import LaminaError
-
-if TYPE_CHECKING:
-    pass
-
 
 commands = typer.Typer()
 
@@ -71,6 +67,7 @@ def predict(
     """Predict a whole data set: answers, answerability, or classes and scores of sentences. Gold answers and labels in it are
     not looked at."""
     from lamina.data.sources import check_writes
+    from lamina.tasks.kind import counted
     from lamina.tasks.registry import kind_of
     from lamina.utils.files import write_json
     from lamina.utils.progress import shown
@@ -83,16 +80,21 @@ def predict(
     check_writes(data, list(files.values()))
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     name, options = reader.task(task)
-    if odd := [kind for kind in files if kind not in kind_of(options).predicts]:
+    kind = kind_of(options)
+    if odd := [file for file in files if file not in kind.predicts]:
         option = f"--{odd[0].replace('_', '-')}"
         raise LaminaError(f"{option}: task {name!r} (head.type {options.head.type!r}) has no such predictions: leave it out")
     examples = reader.read(data, task=name, labelled=False, duplicate_ids=duplicate_ids)
     with shown() as progress:
-        found = reader.predictions(examples, task=name, progress=progress)
-    for kind, path in files.items():
-        write_json(path, found[kind])
-    summary = reader.summary(examples, found, task=name)
-    print_json(summary | {"task": name, "out": str(out)}) if as_json else print(f"{_words(summary)}, written to {out}")
+        found = reader.predictions(examples, task=name, wanted=files, progress=progress)
+    for file, path in files.items():
+        write_json(path, found[file])
+    counts, more = kind.counts(examples), kind.summary(found, reader.trained.decision(name))
+    if as_json:
+        print_json({**counts, **more, "task": name, "out": str(out)})
+        return
+    words = [counted(counts), *(f"{value} {what}" for what, value in more.items() if isinstance(value, int))]
+    print(f"{', '.join(words)}, written to {out}")
 
 
 @commands.command()
@@ -153,15 +155,6 @@ def _tuned_first(scores: Mapping[str, Any]) -> dict[str, Any]:
     also = {name: scores[name] for name in ("zero", "korquad", "korquad_always") if name in scores}
     questions = {"questions": _tuned_first(scores["questions"])} if "questions" in scores else {}
     return {**scores["tuned"], **also, **questions}
-
-
-def _words(summary: Mapping[str, Any]) -> str:
-    """Counts as text.
-
-    >>> _words({"questions": 3, "contexts": 3, "answered": 2, "threshold": 0.5})
-    '3 questions, 3 contexts, 2 answered'
-    """
-    return ", ".join(f"{value} {name}" for name, value in summary.items() if isinstance(value, int))
 
 
 def _mapping(path: Path, value: Any) -> dict[str, Any]:

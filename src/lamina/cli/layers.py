@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,10 +18,6 @@ from lamina.cli.app import (
     load_model,
     print_json,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 commands = typer.Typer()
 

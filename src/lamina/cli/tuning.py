@@ -29,7 +29,7 @@ def tune(
     trials: Annotated[int | None, typer.Option("--trials", min=1, help="How many trials; else the space's.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search for a recipe's best settings by its held-out part: grid, random, TPE, halving. The dev set is never read."""
+    """Search for a recipe's best settings by its held-out split: grid, random, TPE, halving. The dev set is never read."""
     from lamina.config.bundled import recipe_path, space_path
     from lamina.experiments.tuning.search import search_settings, trial_table
     from lamina.experiments.tuning.space import read_space

@@ -1,4 +1,4 @@
-"""Recipe -> objects. With `trainer`, the only place that knows everything."""
+"""Recipe -> model, losses and optimiser."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class TrainOptions(BaseModel):
     sampling: Literal["round_robin", "proportional", "annealed", "square_root", "combined"] = "round_robin"  # whose turn it is
     gradients: Literal["sum", "pcgrad"] = "sum"  # of a combined step's tasks
     choose: str = "mean"  # the checkpoint by the mean of the tasks' held-out scores, or by one task's
-    curves: bool = False  # after each epoch, score the training part and the dev set too; neither chooses anything
+    curves: bool = False  # after each epoch, score the training split and the dev set too; neither chooses anything
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     seed: int = Field(default=0, ge=0, lt=2**63)
     threads: int | None = Field(default=None, ge=1)

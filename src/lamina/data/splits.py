@@ -55,12 +55,6 @@ def questions_of(examples: Iterable[Example]) -> dict[str, list[Example]]:
     return found
 
 
-def question_counts(examples: Sequence[Example]) -> str:
-    """How many questions there are, and how many contexts if some have several."""
-    questions = len(questions_of(examples))
-    return f"{questions} questions" + (f" with {len(examples)} contexts" if questions < len(examples) else "")
-
-
 def sample_questions(examples: Sequence[Example], count: int | None, seed: int) -> list[Example]:
     """`count` of the questions with all of their contexts, in their old order; all of them when `count` is None."""
     chosen = set(sample(list(questions_of(examples)), count, seed))

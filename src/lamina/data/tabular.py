@@ -80,9 +80,9 @@ def read_table(path: Path) -> Table:
 def jsonl_rows(text: str, file: str) -> Iterator[NumberedRow]:
     """The objects of JSONL, one a line; `file` stands for the text in messages."""
     first = _first_line(text)
-    if first == "{" and text.strip() != "{":
-        raise LaminaError(f"{file}: not JSONL: its first line is only '{{': a JSON document is named .json")
     lines = text.split("\n")
+    if first == "{" and text.strip() != "{" and not any(isinstance(_jsonl_row(line), dict) for line in lines):
+        raise LaminaError(f"{file}: not JSONL: its first line is only '{{': a JSON document is named .json")
     if not first.startswith("{") and not any(isinstance(_jsonl_row(line), dict) for line in lines):
         raise LaminaError(_not_jsonl(text, file))
     for number, line in enumerate(lines, 1):
@@ -175,7 +175,8 @@ def _quoted_cells(text: str, delimiter: str) -> list[tuple[int, Cells]]:
     limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         while first < len(lines):
-            base, reader = first, csv.reader(lines[first:], delimiter=delimiter, strict=True)
+            left = (lines[number] for number in range(first, len(lines)))  # a copy of all lines after each fault would be slow
+            base, reader = first, csv.reader(left, delimiter=delimiter, strict=True)
             try:
                 for cells in reader:
                     end, width = base + reader.line_num, width or len(cells)

@@ -4,11 +4,11 @@ Wortsman et al. 2022, the uniform soup. It can work because runs that begin with
 other; of encoders that began at random it is not to be expected. The checkpoints of one run (`train.checkpoints`) are runs
 too: their mean is stochastic weight averaging (Izmailov et al. 2018).
 
-Checkpoints of one run, or runs of one seed, held out the same part: thresholds and confidences are settled on it, if the
-training data are still there and still the same. Of several seeds there is none, as each holds out other articles, on which
-the others were trained: the threshold for "no answer" is then 0 and confidences are not calibrated, unless `data` names
-questions that no member has seen. Those of the dev set and of the training data are refused, whatever else their file says of
-them, for scores at a threshold that was tuned on them would flatter.
+Checkpoints of one run, or runs of one seed, have the same held-out split: thresholds and calibrations are fitted on it, if
+the training data are still there and unchanged. Runs of several seeds have none in common: each was trained on articles that
+others held out. Then the threshold for "no answer" is 0 and confidences are not calibrated, unless `data` names questions
+that no member has seen. Questions of the dev set and of the training data are refused: scores at a threshold that was fitted
+on them would be too good.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields 
 def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progress: Progress | None = None) -> Run:
     """Writes the mean of finished runs as the new run folder `out`, and scores it on the recipe's dev set as training does.
 
-    The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to settle thresholds on.
+    The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to fit thresholds on.
     """
     progress = progress or Silent()
     if not runs:

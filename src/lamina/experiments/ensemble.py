@@ -23,12 +23,13 @@ from lamina.answers.formats import nbest_json, null_odds_json, predictions_json
 from lamina.answers.saved_outputs import load_outputs
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
-from lamina.data.splits import question_counts
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import answer_counts, ranked_texts
 from lamina.scoring.predictions import by_question, references, score_all, score_at, several_contexts
+from lamina.tasks.kind import counted
+from lamina.tasks.spans import SPANS
 from lamina.utils.files import make_folder, write_json
 from lamina.utils.progress import Progress, Silent
 
@@ -57,7 +58,7 @@ def ensemble(
     scored = [member.scored for member in members]
     examples = same_questions(scored, data)
     route: Route = "logits" if len({(one.fingerprint, one.answer) for one in scored}) == 1 else "nbest"
-    progress.say(f"combining {len(members)} runs on {question_counts(examples)} by their {route}")
+    progress.say(f"combining {len(members)} runs on {counted(SPANS.counts(examples))} by their {route}")
     combined = partial(_combine, members, examples, how, route)
     plain, voted = combined([0.0] * len(members)), combined([one.decision.threshold for one in scored])
     scores: dict[str, Any] = _scores(plain, voted, examples)

@@ -132,6 +132,7 @@ class QuestionAnsweringPipeline:
     task = TASK
 
     def __init__(self, reader: Reader, **options: Any) -> None:
+        _ = reader.trained.span_task  # refuses a model that does not answer questions
         self.reader = reader
         self.options = PipelineOptions().updated(**options)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, product
-from typing import overload
+from typing import Any, overload
 
 from lamina.answers.across_contexts import BestQuotes
 from lamina.answers.calibration import Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
+from lamina.config.recipe import TaskOptions
 from lamina.data.examples import Example
 from lamina.data.windows import cut_examples
 from lamina.errors import LaminaError
@@ -17,11 +18,15 @@ from lamina.model.inference import span_logits
 from lamina.reader.replies import Reply, reply_of
 from lamina.reader.trained import TrainedReader, check_text
 from lamina.runs.load import Trained
+from lamina.tasks.kind import JsonObject, ScoreTable
+from lamina.tasks.registry import kind_of
+from lamina.tasks.spans import SPANS
 from lamina.utils.progress import Progress, Silent
 
 
 class QuestionReader(TrainedReader):
-    """Answers questions, if the model has a task of spans."""
+    """Answers questions, if the model has a task of spans. Whole data sets go through the model piece by piece, in bounded
+    memory."""
 
     @property
     def decision(self) -> SpanDecision:
@@ -96,6 +101,20 @@ class QuestionReader(TrainedReader):
     def text_by_text(self, questions: Sequence[str], top_k: int = 1) -> TextByText:
         """Answers questions from texts that are given bit by bit; no text is kept."""
         return TextByText(self.trained, questions, top_k)
+
+    def _scores(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> ScoreTable:
+        if kind_of(options) is not SPANS:
+            return super()._scores(name, options, examples, progress)
+        predictions = list(span_predictions(self.trained, examples, self.recipe.answer, progress, task=name))
+        return SPANS.score_predictions(predictions, examples, self.trained.settings(name), self.trained.span_decision_of(name))
+
+    def _predictions(
+        self, name: str, options: TaskOptions, examples: Sequence[Any], wanted: Collection[str], progress: Progress
+    ) -> dict[str, JsonObject]:
+        if kind_of(options) is not SPANS:
+            return super()._predictions(name, options, examples, wanted, progress)
+        predictions = list(span_predictions(self.trained, examples, self.recipe.answer, progress, task=name))
+        return SPANS.files_of(predictions, examples, self.trained.settings(name), self.trained.span_decision_of(name), wanted)
 
     def predict(self, examples: Sequence[Example], progress: Progress | None = None) -> list[Prediction]:
         """The n best answers to each example, with the score of "no answer"."""
@@ -186,10 +205,16 @@ def pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
 
 
 def span_predictions(
-    trained: Trained, examples: Sequence[Example], options: AnswerOptions, progress: Progress, *, remember: bool = False
+    trained: Trained,
+    examples: Sequence[Example],
+    options: AnswerOptions,
+    progress: Progress,
+    *,
+    task: str | None = None,
+    remember: bool = False,
 ) -> Iterator[Prediction]:
     """Predictions piece by piece, so that memory stays bounded; the last example of a piece may go on in the next."""
-    task = trained.span_task
+    task = task or trained.span_task
     cutting = cut_examples(examples, trained.tokenizer, trained.recipe.window, remember=remember)
     progress.start("answering", len(cutting))
     open_number, open_pieces = 0, list[Prediction]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from lamina.config.recipe import Recipe, TaskOptions
@@ -61,8 +61,10 @@ class TrainedReader:
         renamed = options.data.model_copy(update={"duplicate_ids": duplicate_ids})
         return kind_of(options).read(options.model_copy(update={"data": renamed}), data, labelled=labelled)
 
-    def evaluate(self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None) -> ScoreTable:
-        """The scores of a task on labelled examples, by its kind:
+    def evaluate(
+        self, examples: Sequence[Any] | str, *, task: str | None = None, progress: Progress | None = None
+    ) -> ScoreTable:
+        """The scores of a task on labelled examples, or on the file or data set of that name. By the kind of task:
 
         spans: the official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives. Where
         questions have several contexts these count one by one, and `questions` has the scores over all of them. KorQuAD's
@@ -71,31 +73,47 @@ class TrainedReader:
         sentences: accuracy and macro-F1 of classes, the correlations of scores.
         """
         name, options = self.task(task)
-        dataset = self._dataset(examples, options)
-        kind = kind_of(options)
-        outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
-        return kind.score(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
+        found = self.read(examples, task=name) if isinstance(examples, str) else examples
+        if not found:
+            raise LaminaError("there is nothing to evaluate: no examples were given")
+        return self._scores(name, options, found, progress or Silent())
 
     def predictions(
-        self, examples: Sequence[Any], *, task: str | None = None, progress: Progress | None = None
+        self,
+        examples: Sequence[Any] | str,
+        *,
+        task: str | None = None,
+        wanted: Collection[str] | None = None,
+        progress: Progress | None = None,
     ) -> dict[str, JsonObject]:
-        """Predictions by example id, under the name `predictions`; some kinds add others. Labels are not looked at."""
+        """Predictions by example id, under the name `predictions`. Labels are not looked at.
+
+        `examples` may be the name of a file or a data set. Spans have `null_odds`, `nbest` and `questions` too; `wanted` names
+        what is needed.
+        """
         name, options = self.task(task)
         kind = kind_of(options)
-        dataset = self._dataset(kind.unlabelled(examples), options)
-        outputs = kind.outputs(TorchInference(self.model, name, progress=progress or Silent()), dataset)
-        return kind.predict(outputs, dataset, self.trained.settings(name), self.trained.decision(name))
+        found = self.read(examples, task=name, labelled=False) if isinstance(examples, str) else examples
+        chosen = [one for one in kind.predicts if wanted is None or one in wanted]
+        if not found:
+            return {one: {} for one in chosen}
+        return self._predictions(name, options, kind.unlabelled(found), chosen, progress or Silent())
 
-    def summary(
-        self, examples: Sequence[Any], predictions: dict[str, JsonObject], *, task: str | None = None
-    ) -> dict[str, object]:
-        """What was predicted, in numbers."""
-        name, options = self.task(task)
+    def _scores(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> ScoreTable:
+        return kind_of(options).score(*self._outputs(name, options, examples, progress))
+
+    def _predictions(
+        self, name: str, options: TaskOptions, examples: Sequence[Any], wanted: Collection[str], progress: Progress
+    ) -> dict[str, JsonObject]:
+        found = kind_of(options).predict(*self._outputs(name, options, examples, progress))
+        return {one: found[one] for one in wanted}
+
+    def _outputs(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> tuple[Any, ...]:
+        """What `Kind.score` and `Kind.predict` take."""
         kind = kind_of(options)
-        return kind.counts(examples) | kind.summary(predictions, self.trained.decision(name))
-
-    def _dataset(self, examples: Sequence[Any], options: TaskOptions) -> Dataset[Any]:
-        return Dataset(examples, kind_of(options).windows(examples, self.tokenizer, options, self.recipe.window))
+        dataset = Dataset(examples, kind.windows(examples, self.tokenizer, options, self.recipe.window))
+        outputs = kind.outputs(TorchInference(self.model, name, progress=progress), dataset)
+        return outputs, dataset, self.trained.settings(name), self.trained.decision(name)
 
 
 def check_text(name: str, text: str) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from pydantic import ValidationError
 from safetensors.torch import load_file
 
-from lamina.answers.decisions import Decision, SpanDecision
+from lamina.answers.decisions import Decision, SpanDecision, read_decision
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
@@ -58,7 +57,11 @@ class Trained:
 
     @property
     def span_decision(self) -> SpanDecision:
-        decision = self.decision(self.span_task)
+        return self.span_decision_of(self.span_task)
+
+    def span_decision_of(self, task: str) -> SpanDecision:
+        """The decision of a task of spans."""
+        decision = self.decision(task)
         assert isinstance(decision, SpanDecision)
         return decision
 
@@ -109,11 +112,8 @@ def _load_run(path: Path, device: torch.device) -> Trained:
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
-    fitted = run.read_info().get("tasks", {})
-    try:
-        decisions = {name: kind_of(task).decision.model_validate(fitted.get(name, {})) for name, task in recipe.tasks.items()}
-    except ValidationError as error:
-        raise LaminaError(f"{run.info}: {str(error).splitlines()[0]}: copy or train the run again") from None
+    fitted, where = run.read_info().get("tasks"), str(run.info)
+    decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
     return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lamina.answers.decisions import SpanDecision
+from lamina.answers.decisions import SpanDecision, read_decision
 from lamina.answers.decode import AnswerOptions
 from lamina.answers.saved_outputs import saved_fingerprint
 from lamina.data.examples import Example
@@ -18,8 +18,6 @@ from lamina.data.windows import WindowOptions, windows_fingerprint
 from lamina.errors import LaminaError
 from lamina.utils.files import read_bytes, read_json
 from lamina.utils.run_folder import Run
-
-SPANS = SpanDecision().type
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,10 @@ class ScoredRun:
     @classmethod
     def open(cls, path: Path) -> ScoredRun:
         run = Run.open(path)
-        recipe, fitted = read_json(run.recipe), run.read_info().get("tasks", {})
+        recipe, fitted = read_json(run.recipe), run.read_info().get("tasks")
+        name = _span_task(run, fitted)
+        decision = read_decision(SpanDecision, fitted, name, str(run.info))
         try:
-            name = _span_task(run, fitted)
-            decision = SpanDecision.model_validate(fitted[name])
             data = recipe["tasks"][name]["data"]
             saved = run if len(recipe["tasks"]) == 1 else run.task(name)
             return cls(
@@ -66,11 +64,13 @@ class ScoredRun:
         return windows_fingerprint(examples, tokenizer, self.window) == self.fingerprint
 
 
-def _span_task(run: Run, fitted: Mapping[str, Any]) -> str:
+def _span_task(run: Run, fitted: object) -> str:
     """The task of a run that answers questions."""
+    if not isinstance(fitted, Mapping) or not all(isinstance(decision, Mapping) for decision in fitted.values()):
+        raise LaminaError(f"{run.info}: tasks is not a table of decisions: copy or train the run again")
     for name, decision in fitted.items():
-        if decision.get("type") == SPANS:
-            return name
+        if decision.get("type") == SpanDecision.model_fields["type"].default:
+            return str(name)
     raise LaminaError(f"{run.path}: this run does not answer questions with spans, and only these can be put side by side")
 
 

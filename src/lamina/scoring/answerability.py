@@ -50,6 +50,6 @@ def score_answerability(impossible: Doubles, unanswerable: Bools) -> dict[str, f
     both, either = np.count_nonzero(said & unanswerable), np.count_nonzero(said) + np.count_nonzero(unanswerable)
     return {
         "accuracy": 100 * float(np.mean(said == unanswerable)),
-        "f1": 100 * 2 * both / either if either else 0.0,
+        "f1": 100 * 2 * int(both) / int(either) if either else 0.0,
         "total": len(unanswerable),
     }

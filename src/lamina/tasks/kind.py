@@ -159,3 +159,13 @@ class Kind(Protocol[E, O, S, D]):
 
 
 AnyKind = Kind[Any, Any, Any, Any]
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Counts as text; the second is left out where it says nothing new.
+
+    >>> counted({"questions": 12, "contexts": 36}), counted({"questions": 12, "contexts": 12}), counted({"sentences": 3})
+    ('12 questions with 36 contexts', '12 questions', '3 sentences')
+    """
+    (noun, count), *more = counts.items()
+    return f"{count} {noun}" + "".join(f" with {number} {other}" for other, number in more if number != count)

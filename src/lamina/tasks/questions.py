@@ -34,7 +34,8 @@ class Questions:
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
         if odd := [name for name in FOR_SENTENCES if task.data.differs(name)]:
-            raise LaminaError(f"data.{odd[0]} is for sentences, but head.type {task.head.type!r} answers questions")
+            kind = f"head.type {task.head.type!r} answers questions"
+            raise LaminaError(f"data.{odd[0]} is for sentences, but {kind}: leave it out")
         window.check()
         eda = task.augment.eda
         if task.data.choose != "answerable_first" and task.data.contexts is None:

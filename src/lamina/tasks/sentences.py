@@ -5,7 +5,8 @@ Classes are scored by accuracy and macro-F1, scores by the correlations of Pears
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -23,7 +24,7 @@ from lamina.data.sources import load_sentences
 from lamina.data.splits import every, hold_out_sentences, per_class, sample
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.scoring.sentence import accuracy, distribution, macro_f1, pearson, spearman
 from lamina.tasks.kind import Data, EpochExamples, Evaluation, FileCache, Infer, JsonObject, ScoreTable, Splits
 from lamina.utils.arrays import Doubles
@@ -51,10 +52,11 @@ class Sentences:
     predicts: tuple[str, ...] = ("predictions",)
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
+        kind = f"head.type {task.head.type!r} judges sentences"
         if task.augment != AugmentOptions():
-            raise LaminaError(f"augment is for questions, but head.type {task.head.type!r} judges sentences")
+            raise LaminaError(f"augment is for questions, but {kind}: leave it out")
         if odd := [name for name in ("contexts", "choose") if task.data.differs(name)]:
-            raise LaminaError(f"data.{odd[0]} is for questions, but head.type {task.head.type!r} judges sentences")
+            raise LaminaError(f"data.{odd[0]} is for questions, but {kind}: leave it out")
 
     def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
         """With the labels, and whether a row is a pair of texts, as the training file has them."""
@@ -71,7 +73,9 @@ class Sentences:
                 what = f"all labels are {labels.classes[0]!r}" if one else f"there are {len(labels.classes)} different labels"
                 raise LaminaError(f"{data.train}: {what}: name the column of the labels with data.columns.label")
             found |= {"scores": (labels.low, labels.high)} if labels.are_scores else {"classes": labels.classes}
-        return task.model_copy(update={"data": data.model_copy(update=found)})
+        resolved = data.model_copy(update=found)
+        files.get(_key(resolved, data.train), lambda: sentences)  # the file is not read again for the same rows
+        return task.model_copy(update={"data": resolved})
 
     def read(self, task: TaskOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
         return _load(task.data, name, labelled=labelled)
@@ -171,12 +175,25 @@ class Sentences:
         save_arrays(run.outputs, kept, data.windows.fingerprint)
 
     def _cached(self, data: DataOptions, name: str, files: FileCache) -> list[Sentence]:
-        return files.get(("sentences", name, data.columns, data.skip_broken), lambda: _load(data, name))
+        return files.get(_key(data, name), lambda: _load(data, name))
+
+
+def _key(data: DataOptions, name: str) -> tuple[Hashable, ...]:
+    """Under which the sentences of a file are cached: all that decides which of its rows are read."""
+    return "sentences", name, data.columns, data.skip_broken, data.classes
 
 
 def _load(data: DataOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
+    """The sentences of a file. With `skip_broken`, a label that is none of the classes breaks its row."""
     known = data.classes is not None
-    return load_sentences(name, SentenceReading(data.columns, data.skip_broken, labelled, known))
+    found = load_sentences(name, SentenceReading(data.columns, data.skip_broken, labelled, known))
+    if not labelled or not data.skip_broken or data.classes is None:
+        return found
+    kept = [sentence for sentence in found if sentence.label in data.classes]
+    if odd := len(found) - len(kept):
+        message = f"{name}: {odd} rows have a label that is none of data.classes and are skipped"
+        warnings.warn(message, LaminaWarning, stacklevel=3)
+    return kept
 
 
 def score_map(task: TaskOptions) -> ScoreMap:

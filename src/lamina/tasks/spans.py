@@ -6,7 +6,7 @@ own threshold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -71,32 +71,53 @@ class Spans(Questions):
         return Evaluation(mean, metrics)
 
     def score(self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision) -> ScoreTable:
-        scores = score_both(
-            _decode(outputs, data, settings),
-            data.examples,
+        scores = self.score_predictions(_decode(outputs, data, settings), data.examples, settings, decision)
+        if settings.scorer != "bertvision_legacy":
+            return scores
+        gold = gold_pieces(data.examples, settings.tokenizer)
+        return {**scores, "bertvision_legacy": bertvision_legacy(data.windows, outputs, gold)}
+
+    def score_predictions(
+        self, predictions: Sequence[Prediction], examples: Sequence[Example], settings: SpanSettings, decision: SpanDecision
+    ) -> ScoreTable:
+        """As `score`, from predictions that were decoded already, so that nobody needs all logits at once."""
+        return score_both(
+            predictions,
+            examples,
             decision.threshold,
             decision.over_contexts,
             settings.answer.across,
             korean=settings.scorer == "korquad",
         )
-        if settings.scorer == "bertvision_legacy":
-            gold = gold_pieces(data.examples, settings.tokenizer)
-            scores["bertvision_legacy"] = bertvision_legacy(data.windows, outputs, gold)
-        return scores
 
     def predict(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision
     ) -> dict[str, JsonObject]:
         """Files in the format of the official SQuAD script; `questions` has one answer a question, over all of its contexts."""
-        predictions = _decode(outputs, data, settings)
-        grouped, _ = by_question(predictions, data.examples, settings.answer.across)
-        limit = decision.over_contexts if several_contexts(data.examples) else decision.threshold
-        return {
-            "predictions": predictions_json(predictions, decision.threshold),
-            "null_odds": null_odds_json(predictions),
-            "nbest": nbest_json(predictions),
-            "questions": predictions_json(grouped, limit),
+        return self.files_of(_decode(outputs, data, settings), data.examples, settings, decision, self.predicts)
+
+    def files_of(
+        self,
+        predictions: Sequence[Prediction],
+        examples: Sequence[Example],
+        settings: SpanSettings,
+        decision: SpanDecision,
+        wanted: Collection[str],
+    ) -> dict[str, JsonObject]:
+        """As `predict`, from predictions that were decoded already; only the files that are wanted."""
+
+        def by_questions() -> JsonObject:
+            grouped, _ = by_question(predictions, examples, settings.answer.across)
+            limit = decision.over_contexts if several_contexts(examples) else decision.threshold
+            return predictions_json(grouped, limit)
+
+        files: dict[str, Callable[[], JsonObject]] = {
+            "predictions": lambda: predictions_json(predictions, decision.threshold),
+            "null_odds": lambda: null_odds_json(predictions),
+            "nbest": lambda: nbest_json(predictions),
+            "questions": by_questions,
         }
+        return {name: make() for name, make in files.items() if name in wanted}
 
     def summary(self, predictions: Mapping[str, JsonObject], decision: SpanDecision) -> dict[str, object]:
         return {"answered": sum(map(bool, predictions["predictions"].values())), "threshold": decision.threshold}

@@ -15,7 +15,7 @@ from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.state_cache.dataset import AugmentedDataset, Dataset, EpochCache
 from lamina.tasks.checks import of_task
-from lamina.tasks.kind import FileCache
+from lamina.tasks.kind import FileCache, counted
 from lamina.tasks.registry import kind_of
 from lamina.utils.progress import Progress
 
@@ -80,13 +80,3 @@ def epoch_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer:
     if moments is None:
         return dataset
     return Dataset(made, dataset.windows, moments=np.array(moments)[dataset.windows.example])
-
-
-def counted(counts: Mapping[str, int]) -> str:
-    """Counts as text; the second is left out where it says nothing new.
-
-    >>> counted({"questions": 12, "contexts": 36}), counted({"questions": 12, "contexts": 12}), counted({"sentences": 3})
-    ('12 questions with 36 contexts', '12 questions', '3 sentences')
-    """
-    (noun, count), *more = counts.items()
-    return f"{count} {noun}" + "".join(f" with {number} {other}" for other, number in more if number != count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lamina.config.recipe import Recipe
+from lamina.config.recipe import Recipe, TaskOptions
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.model import Model
@@ -53,7 +53,7 @@ def not_storable(recipe: Recipe, model: Model) -> str | None:
         return 'cache.use = "never"'
     if tune.dropout:
         return "tune.dropout = true has dropout act in frozen layers, so their states differ every time"
-    if (disturbed := next((name for name, task in recipe.tasks.items() if task.terms.smart), None)) is not None:
+    if (disturbed := next((name for name, task in recipe.tasks.items() if _perturbs(task)), None)) is not None:
         return f"terms.smart of task {disturbed!r} disturbs the embeddings, below all states that could be stored"
     if any(task.augment.per_epoch for task in recipe.tasks.values()):
         return "augment makes other texts for every epoch"
@@ -66,6 +66,10 @@ def not_storable(recipe: Recipe, model: Model) -> str | None:
     if model.encoder.config.shared:
         return "ALBERT's layers share one block, which can be stored only when it is frozen as a whole and has no adapters"
     return "layer 1 trains or holds adapters, and the embeddings alone are no work to be saved"
+
+
+def _perturbs(task: TaskOptions) -> bool:
+    return task.terms.smart is not None and task.terms.smart.weight > 0
 
 
 def stored_bytes(recipe: Recipe, model: Model, windows: Windows, task: str = "main") -> int:

@@ -79,7 +79,7 @@ class TaskGroup:
         }
 
     def score(self, run: Run, model: Model, datasets: Datasets, decisions: Decisions, progress: Progress) -> None:
-        """ScoreTable all dev sets that there are; writes the scores, the predictions and the outputs."""
+        """Score all dev sets that there are; writes the scores, the predictions and the outputs."""
         scores: dict[str, ScoreTable] = {}
         for one in self._members:
             dataset = datasets[one.name]

@@ -45,7 +45,7 @@ from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out part) -> stop now?
+Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out splits) -> stop now?
 
 
 def train(
@@ -73,6 +73,7 @@ def train(
         device = choose_device(recipe.train.device)
         remove_drafts(run.path)
         data = load_data(recipe, source, files, progress, dev=dev)
+        del files  # what was read but is not used need not stay in memory
         group = TaskGroup(recipe, data.tokenizer)
         write_json(run.recipe, recipe.model_dump(mode="json"))
         model, state, data = _fit(run, recipe, data, group, device, progress, watch)

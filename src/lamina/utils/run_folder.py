@@ -14,7 +14,8 @@ from lamina.utils.files import read_json
 
 FORMAT = 2  # of run.json; format 1 is read too
 _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a decision in format 1
-_KINDS = {"span": "spans", "answerability": "answerability"}  # by objective in format 1; all others are sentences
+# The kinds of format 1 by objective; all others are sentences. Frozen: new heads were never written in format 1.
+_KINDS = {"span": "spans", "answerability": "answerability"}
 
 
 class EncoderInfo(TypedDict, total=False):
@@ -62,7 +63,7 @@ class TrainingFolder:
 
     @property
     def finished(self) -> bool:
-        return self.exists and read_json(self.info).get("finished") is True
+        return self.exists and read_object(self.info).get("finished") is True
 
 
 class Run(TrainingFolder):
@@ -77,10 +78,10 @@ class Run(TrainingFolder):
     ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
     ``scores.json``         scores on the dev set at threshold 0, the tuned and the best
     ``predictions.json``, ``null_odds.json``, ``nbest.json``, ``outputs.safetensors``  what the dev set's scores were made from
-    ``questions.json``      where a question has several contexts: its answer over all of them, by the question's id
+    ``questions.json``      the answer to each question over all of its contexts, by the question's id
     ``windows.safetensors`` which tokens the outputs are of: with them the dev set is decoded again without a model
     ``tasks/NAME/``         of several tasks: predictions.json and the like of each; scores.json is of all
-    ``curves.png``          with train.curves: scores of the training part and the dev set after each epoch
+    ``curves.png``          with train.curves: scores of the training split and the dev set after each epoch
     ``checkpoints/0.3``     with train.checkpoints: the model after 0.3 epochs, a run of its own
     ``checkpoint.pt``       only while training: everything that `--resume` needs
     """
@@ -104,14 +105,22 @@ class Run(TrainingFolder):
         self.checkpoint = path / "checkpoint.pt"
 
     def task(self, name: str) -> Run:
-        """Of several tasks, where what was said of this one's dev set is."""
+        """The folder of one of several tasks: its predictions and outputs."""
         return Run(self.path / "tasks" / name)
 
     def read_info(self) -> RunInfo:
         """The content of run.json, in the present format."""
-        info = read_json(self.info)
-        found: RunInfo = _upgraded(info, read_json(self.recipe)["tasks"]) if info.get("format") == 1 else info
-        return found
+        info = read_object(self.info)
+        written = info.get("format")
+        if type(written) is not int or written not in (1, FORMAT):
+            raise LaminaError(f"{self.path}: run format {written!r}, this version of Lamina reads formats 1 and {FORMAT}")
+        if written == FORMAT:
+            current: RunInfo = info  # type: ignore[assignment]  # readers check the fields that they use
+            return current
+        tasks = read_object(self.recipe).get("tasks")
+        if not isinstance(tasks, dict):
+            raise LaminaError(f"{self.recipe}: not the recipe of a run (it has no tasks): copy or train the run again")
+        return _upgraded(info, tasks)
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -123,9 +132,7 @@ class Run(TrainingFolder):
             raise LaminaError(
                 f"{path}: this run has not finished: continue it with `lamina train {run.recipe} --resume --out {path}`"
             )
-        written = read_json(run.info).get("format")
-        if written not in (1, FORMAT):
-            raise LaminaError(f"{path}: run format {written}, this version of Lamina reads formats 1 and {FORMAT}")
+        run.read_info()  # refuses formats that are not known
         return run
 
 
@@ -138,6 +145,14 @@ def _upgraded(info: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]])
     kept: RunInfo = {key: value for key, value in info.items() if key not in _FITTED}  # type: ignore[assignment]
     kept["format"], kept["tasks"] = FORMAT, tasks
     return kept
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a training's folder."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise LaminaError(f"{path}: expected a JSON object, found {type(found).__name__}: copy or train the run again")
+    return found
 
 
 def versions() -> dict[str, str]:

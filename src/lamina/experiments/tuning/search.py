@@ -106,7 +106,7 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
         if task.data.holdout == 0:
             where = "data" if name == "main" else f"tasks.{name}.data"
             raise LaminaError(
-                f"{where}.holdout = 0: a search scores its trials on a held-out part: set it to 0.05, for example"
+                f"{where}.holdout = 0: a search scores its trials on a held-out split: set it to 0.05, for example"
             )
     built = set()
     for settings in space.corners():
@@ -202,7 +202,7 @@ def _draw(out: Path, space: Space, trials: Sequence[Trial], progress: Progress) 
     scores = [trial.score for trial in scored if trial.score is not None]
     marked = [trial.state == "pruned" for trial in scored]
     try:
-        plots.scatter_plot(out / "trials.png", panels, scores, y="score on the held-out part", faint=marked)
+        plots.scatter_plot(out / "trials.png", panels, scores, y="score on the held-out split", faint=marked)
     except LaminaError as error:  # a long search must not end without its results
         progress.say(f"no picture: {error}")
         return None
