@@ -111,10 +111,7 @@ class Run(TrainingFolder):
     def read_info(self) -> RunInfo:
         """The content of run.json, in the present format."""
         info = read_object(self.info)
-        written = info.get("format")
-        if type(written) is not int or written not in (1, FORMAT):
-            raise LaminaError(f"{self.path}: run format {written!r}, this version of Lamina reads formats 1 and {FORMAT}")
-        if written == FORMAT:
+        if self._format() == FORMAT:
             current: RunInfo = info  # type: ignore[assignment]  # readers check the fields that they use
             return current
         tasks = read_object(self.recipe).get("tasks")
@@ -132,8 +129,15 @@ class Run(TrainingFolder):
             raise LaminaError(
                 f"{path}: this run has not finished: continue it with `lamina train {run.recipe} --resume --out {path}`"
             )
-        run.read_info()  # refuses formats that are not known
+        run._format()
         return run
+
+    def _format(self) -> int:
+        """The format of run.json; LaminaError if this version does not know it."""
+        written = read_object(self.info).get("format")
+        if type(written) is not int or written not in (1, FORMAT):
+            raise LaminaError(f"{self.path}: run format {written!r}, this version of Lamina reads formats 1 and {FORMAT}")
+        return written
 
 
 def _upgraded(info: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> RunInfo:
