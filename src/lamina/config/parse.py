@@ -5,22 +5,43 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
 from lamina.errors import LaminaError
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
-def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
-    """Reads a recipe and applies ``a.b=value`` settings to it."""
-    return parse_recipe(read_values(path), settings, name=str(path))
+def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, object] = ()) -> Recipe:
+    """The recipe of a file, or of a name that comes with Lamina (`lamina recipes list`).
+
+    Args:
+        recipe: The path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
+        settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``.
+
+    Raises:
+        LaminaError: The recipe does not exist or has a mistake; the message names the field.
+    """
+    path = recipe_path(str(recipe))
+    return parse_recipe(read_values(path), settings_of(settings), name=str(path))
+
+
+def settings_of(settings: Sequence[str] | Mapping[str, object]) -> list[str]:
+    """Settings as `--set` takes them.
+
+    >>> settings_of({"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True})
+    ['train.epochs=0.5', 'data.train="my.csv"', 'train.curves=true']
+    """
+    if not isinstance(settings, Mapping):
+        return list(settings)
+    return [f"{name}={json.dumps(value, default=str)}" for name, value in settings.items()]
 
 
 def read_values(path: Path) -> dict[str, Any]:

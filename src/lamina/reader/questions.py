@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, overload
 
@@ -66,8 +66,7 @@ class QuestionReader(TrainedReader):
 
         `threshold` replaces the model's own: a greater one gives "no answer" less often. `top_k` asks for runners-up.
         """
-        asked = [questions] if isinstance(questions, str) else list(questions)
-        texts = [context] if isinstance(context, str) else list(context)
+        asked, texts = texts_of("questions", questions), texts_of("context", context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
         return replies[0] if isinstance(questions, str) else replies
 
@@ -167,6 +166,17 @@ class _Counter(Silent):
         self.total = total
 
 
+def texts_of(name: str, given: str | Iterable[str]) -> list[str]:
+    """One text or several as a list; TypeError for anything else."""
+    found = [given] if isinstance(given, str) else given
+    if isinstance(found, bytes | Mapping) or not isinstance(found, Iterable):
+        raise TypeError(f"{name} must be a text or several texts, not {type(given).__name__}")
+    texts = list(found)
+    if odd := [text for text in texts if not isinstance(text, str)]:
+        raise TypeError(f"{name} must be texts, but one is {type(odd[0]).__name__}")
+    return texts
+
+
 def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> None:
     """Refuses a model that has no spans, empty questions, and fewer than one answer."""
     _ = trained.span_task
@@ -174,6 +184,8 @@ def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> N
         if not question.strip():
             raise LaminaError(f"question {number} is empty")
         check_text(f"question {number}", question)
+    if not isinstance(top_k, int) or isinstance(top_k, bool):
+        raise TypeError(f"top_k must be a whole number, not {type(top_k).__name__}")
     if top_k < 1:
         raise LaminaError(f"top_k = {top_k}: ask for at least one answer")
 

@@ -22,6 +22,14 @@ class Reply:
     no_answer: float
     others: tuple[Quote, ...] = ()
 
+    def __str__(self) -> str:
+        """The answer as a person reads it.
+
+        >>> str(Reply("Who?", Quote("Ada", 0.912, 0, 0, 3), 0.05)), str(Reply("Who?", None, 0.8))
+        ('Ada (confidence 0.91)', 'no answer (confidence 0.80)')
+        """
+        return f"{'no answer' if self.text is None else self.text} (confidence {self.confidence:.2f})"
+
     @property
     def confidence(self) -> float:
         """The probability that this reply is right, whether a quote or "no answer"."""

@@ -8,7 +8,7 @@ import shutil
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
-from lamina.config.parse import parse_recipe
+from lamina.config.parse import parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device, choose_precision
 from lamina.encoder import load as encoders
@@ -49,18 +49,35 @@ Watch = Callable[[float, float], bool]  # (share of the training done, score on 
 
 
 def train(
-    recipe: Recipe,
-    out: Path,
+    recipe: Recipe | str | Path,
+    out: str | Path,
     *,
+    settings: Sequence[str] | Mapping[str, object] = (),
     resume: bool = False,
     progress: Progress | None = None,
     watch: Watch | None = None,
     dev: bool = True,
 ) -> Run:
-    """Trains `recipe` into the run folder `out`; with `resume`, goes on where a killed run stood. `watch` is asked after each
-    evaluation whether to stop there. Without `dev`, no dev set is looked at."""
+    """The run folder of a finished training: weights, scores on the dev set, predictions and costs.
+
+    Args:
+        recipe: A recipe, the path of one, or the name of one that comes with Lamina.
+        out: The run folder to write; it must not exist unless `resume` is set.
+        settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``.
+        resume: Continue a training that was stopped or killed.
+        progress: Where progress goes; nowhere if None.
+        watch: Called after each evaluation with (share of the training done, score); True stops the training there.
+        dev: Score the dev set at the end. Without it, no dev set is read.
+
+    Raises:
+        LaminaError: A mistake in the recipe, in the data, or in `out`.
+    """
     progress = progress or Silent()
-    run = Run(out)
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe, settings)
+    elif settings:
+        recipe = parse_recipe(recipe.model_dump(mode="json"), settings_of(settings))
+    run = Run(Path(out))
     files = FileCache()
     recipe = resolved(recipe, files)
     _check_folder(run, recipe, resume=resume)

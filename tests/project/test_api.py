@@ -1,0 +1,98 @@
+"""The public names of the package: what they are, what they take, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lamina
+from lamina.data.squad import to_squad
+from tests import tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("api")
+    for name in ("train", "dev"):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(tiny.corpus(6))))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    lamina.train(str(folder / "small.toml"), str(folder / "run"), settings={"train.epochs": 0.5})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(folder: Path) -> lamina.Reader:
+    return lamina.load(folder / "run", device="cpu")
+
+
+def test_every_public_name_is_shown_and_there() -> None:
+    assert dir(lamina) == sorted(lamina.__all__)
+    assert all(getattr(lamina, name) is not None for name in lamina.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'answer'"):
+        _ = lamina.answer
+    assert (lamina.__doc__ or "").split("\n\n")[1].strip().startswith(">>> import lamina")
+
+
+def test_import_brings_in_no_library() -> None:
+    code = "import sys; before = set(sys.modules); import lamina; dir(lamina); print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "numpy", "pydantic", "tokenizers"} & set(done.stdout.replace("'", " ").replace(",", " ").split())
+
+
+def test_settings_change_a_recipe(folder: Path) -> None:
+    recipe = lamina.read_recipe("quickstart", {"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True})
+    assert (recipe.train.epochs, recipe.main.data.train, recipe.train.curves) == (0.5, "my.csv", True)
+    assert recipe == lamina.read_recipe("quickstart", ["train.epochs=0.5", "data.train=my.csv", "train.curves=true"])
+    written = json.loads((folder / "run" / "recipe.json").read_text())
+    assert written["train"]["epochs"] == 0.5
+    with pytest.raises(lamina.LaminaError, match=r"did you mean train\.epochs"):
+        lamina.read_recipe("quickstart", {"train.epoch": 1})
+
+
+def test_a_recipe_object_takes_settings_too(folder: Path, tmp_path: Path) -> None:
+    recipe = lamina.read_recipe(folder / "small.toml")
+    run = lamina.train(recipe, tmp_path / "run", dev=False, settings={"train.epochs": 0.25, "train.seed": 3})
+    written = json.loads(run.recipe.read_text())["train"]
+    assert (written["epochs"], written["seed"]) == (0.25, 3)
+
+
+def test_a_model_is_evaluated_by_its_name(folder: Path, reader: lamina.Reader) -> None:
+    data = folder / "dev.json"
+    assert lamina.evaluate(folder / "run", str(data)) == lamina.evaluate(reader, str(data)) == reader.evaluate(str(data))
+
+
+def test_what_is_printed(reader: lamina.Reader) -> None:
+    assert repr(reader) == "Reader(main: span; bert, 2 layers x 128)"
+    reply = reader.answer("When was the heron born?", "The heron was born in 1800.", threshold=1e9)
+    assert str(reply) == f"{reply.text} (confidence {reply.confidence:.2f})"
+    silent = reader.answer("When was the heron born?", "The heron was born in 1800.", threshold=-1e9)
+    assert str(silent) == f"no answer (confidence {silent.no_answer:.2f})"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, "a text"), "questions must be a text or several texts, not NoneType"),
+        ((b"Who?", "a text"), "questions must be a text or several texts, not bytes"),
+        (("Who?", {"text": "a"}), "context must be a text or several texts, not dict"),
+        (("Who?", None), "context must be a text or several texts, not NoneType"),
+        (("Who?", ["a text", 3]), "context must be texts, but one is int"),
+    ],
+)
+def test_wrong_types_are_named(reader: lamina.Reader, arguments: tuple[Any, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        reader.answer(*arguments)
+
+
+def test_wrong_numbers_are_named(reader: lamina.Reader, folder: Path) -> None:
+    with pytest.raises(TypeError, match="top_k must be a whole number, not str"):
+        reader.answer("Who?", "a text", top_k="3")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="threads must be 1 or more, not -1"):
+        lamina.load(folder / "run", threads=-1)
+    with pytest.raises(TypeError, match="model must be a path or a hub id, not NoneType"):
+        lamina.load(None)  # type: ignore[arg-type]
