@@ -245,3 +245,9 @@ def test_a_closed_pipe_is_no_error() -> None:
     done = subprocess.run(f"'{LAMINA}' recipes show quickstart | head -n 1", shell=True, capture_output=True)
     assert done.returncode == 0
     assert not done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("train",), ("data", "check")])
+def test_help_has_a_short_name(words: tuple[str, ...]) -> None:
+    short, long = (lamina(*words, option) for option in ("-h", "--help"))
+    assert short.code == long.code == 0 and short.out == long.out and "Usage" in short.out

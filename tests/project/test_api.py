@@ -67,7 +67,7 @@ def test_a_model_is_evaluated_by_its_name(folder: Path, reader: lamina.Reader) -
 
 
 def test_what_is_printed(reader: lamina.Reader) -> None:
-    assert repr(reader) == "Reader(main: span; bert, 2 layers x 128)"
+    assert repr(reader) == "Reader(main: span; bert, 2 layers x 64)"
     reply = reader.answer("When was the heron born?", "The heron was born in 1800.", threshold=1e9)
     assert str(reply) == f"{reply.text} (confidence {reply.confidence:.2f})"
     silent = reader.answer("When was the heron born?", "The heron was born in 1800.", threshold=-1e9)
