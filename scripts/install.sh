@@ -18,4 +18,4 @@ fi
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 # Without the constraints an unpinned torch would bring gigabytes of CUDA. (PIP_CONSTRAINT cannot hold a path with spaces.)
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-.venv/bin/python -m pip install --quiet --progress-bar off -c constraints.txt -e '.[hub,documents,studies,plots,contexts,dev]'
+.venv/bin/python -m pip install --quiet --progress-bar off -c constraints.txt -e '.[hub,parquet,documents,studies,plots,contexts,docs,dev]'
