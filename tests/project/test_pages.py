@@ -11,12 +11,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from scripts import recipe_reference
 
 from lamina.config.parse import parse_recipe
 from lamina.experiments.tuning.space import parse_space
 from lamina.pretraining.pretrain_recipe import parse_pretrain_recipe
 from lamina.tasks.checks import build_on_meta
-from scripts import recipe_reference
 from tests.checkout import ROOT
 from tests.command import lamina
 from tests.project.pages import DOCS, REASONS, blocks, commands, not_run, pages, sections, steps, text_of
