@@ -398,9 +398,9 @@ def test_commands(run: Run, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "line"),
     [
-        (("similar", "one text"), b"", "there is one text, and nothing to compare it with"),
-        (("similar",), b"one text\n", "'one text' is one text: put a tab between the two texts of a line"),
-        (("classify",), b"", "there is no text: standard input is empty"),
+        (("similar", "one text"), b"", "similar: there is one text and nothing to compare it with. Fix: "),
+        (("similar",), b"one text\n", "'one text': is one text. Fix: put a tab between the two texts of a line"),
+        (("classify",), b"", "standard input: there is no text. Fix: "),
         (("classify",), b"a\n\xff\n", "standard input, line 2, byte 0: not UTF-8"),
         (("classify", "a", "--second", "b", "--second", "c"), b"", "--second: 2 second texts for 1 first ones"),
     ],
