@@ -56,11 +56,14 @@ class AnswerOptions(BaseModel):
     """How many different answers to keep per example, how many tokens the longest may have, and how those of several contexts
     of one question are put together (`answers.grouping`)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     n_best: PositiveInt = 20
+    """Number of different answers to keep for each example."""
     max_tokens: PositiveInt = 30
+    """Largest number of tokens of an answer."""
     across: Across = "margin"
+    """How to compare answers from several contexts: by the margin above "no answer", or by the paper's probabilities."""
 
 
 _DEFAULT = AnswerOptions()

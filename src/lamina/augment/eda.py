@@ -53,15 +53,22 @@ class EdaOptions(BaseModel):
     and deletion takes every word with probability alpha. A `ramp` counts passes over the task's own data: where a task among
     several has more than train.epochs of them, the last are at full strength."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    alpha: float = Field(default=0.1, ge=0, le=1)  # the strength
-    ramp: bool = False  # from 0 at the beginning of training to alpha at its end
-    ramp_by: Literal["progress", "epoch"] = "progress"  # example by example, or one strength an epoch as in the paper
+    alpha: float = Field(default=0.1, ge=0, le=1)
+    """Share of the words of a context that each operation changes, from 0 to 1."""
+    ramp: bool = False
+    """Raise the strength from 0 at the start of the run to `alpha` at its end."""
+    ramp_by: Literal["progress", "epoch"] = "progress"
+    """Raise the strength with every example, or once per epoch as in the paper."""
     operations: tuple[Operation, ...] = Field(default=("swap", "delete", "duplicate"), min_length=1)
-    synonyms: str | None = None  # a file of words that mean the same, a line each group, for "synonyms" and "insert"
-    mix: bool = False  # beside the contexts as they are, one to one, instead of in their place
-    paper_leak: bool = False  # leave contexts without an answer as they are, which tells the label
+    """Operations on the words of a context; all run, in this order."""
+    synonyms: str | None = None
+    """File of synonyms, one group per line, for the operations `synonyms` and `insert`."""
+    mix: bool = False
+    """Train on the original contexts too, one for each changed context."""
+    paper_leak: bool = False
+    """Leave contexts without an answer unchanged, as in the paper, which reveals the label."""
 
     @model_validator(mode="after")
     def _words_are_there(self) -> EdaOptions:

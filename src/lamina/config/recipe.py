@@ -32,28 +32,42 @@ class DataOptions(BaseModel):
     """Where the texts come from. `holdout` is the share of questions kept, by article, to choose checkpoint and threshold;
     of sentences, those that share a text are kept together."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     train: str
+    """Name, file or hub id of the training data."""
     dev: str | None = None
+    """Name, file or hub id of the dev set; without it, the run reports no dev scores."""
     holdout: float = Field(default=0.05, ge=0, lt=1)
+    """Share of the training examples to hold out, from 0 to below 1; examples of one article or text stay together."""
     duplicate_ids: Literal["error", "rename"] = "error"
-    questions: int | None = Field(default=None, ge=1)  # train on so many (questions or sentences), drawn by train.seed
-    dev_questions: int | None = Field(default=None, ge=1)  # score the first so many: the same ones for every seed
-    fraction: float = Field(default=1.0, gt=0, le=1)  # of what is left to train on; a smaller part lies within a larger one
-    # Of questions only, where one has several contexts:
-    contexts: int | None = Field(default=None, ge=1)  # train on so many of each question's; held-out questions keep all
-    choose: Choose = "answerable_first"  # which: those that hold an answer before the others, the first, or drawn by train.seed
-    # Of sentences only:
-    columns: ColumnOptions = ColumnOptions()  # which columns of the file hold what
-    classes: tuple[str, ...] | None = None  # the labels, in order; found in the training file if not given
-    scores: tuple[float, float] | None = None  # or: labels are numbers from the first to the second
-    pairs: bool | None = None  # whether a row is a pair of texts; found in the training file if not given
-    skip_broken: bool = False  # leave out broken rows, with a warning
-    dev_every: int | None = Field(
-        default=None, ge=2
-    )  # every so many rows of the training file, from the first, are the dev set
-    per_class: int | None = Field(default=None, ge=1)  # train on at most so many of each class
+    """Report an id that occurs twice as an error, or rename its later occurrences."""
+    questions: int | None = Field(default=None, ge=1)
+    """Train on at most this many questions or sentences, drawn with `train.seed`."""
+    dev_questions: int | None = Field(default=None, ge=1)
+    """Score only the first this many examples of the dev set, the same ones for every seed."""
+    fraction: float = Field(default=1.0, gt=0, le=1)
+    """Share of the training split to train on, above 0 to 1; a larger fraction contains every smaller one."""
+    # For questions with several contexts:
+    contexts: int | None = Field(default=None, ge=1)
+    """Train on at most this many contexts of each question; held-out questions keep all of theirs."""
+    choose: Choose = "answerable_first"
+    """Which contexts to train on: those with an answer first, the first ones, or ones drawn with `train.seed`."""
+    # For sentences:
+    columns: ColumnOptions = ColumnOptions()
+    """Columns of a sentence file that hold the texts, the label and the id."""
+    classes: tuple[str, ...] | None = None
+    """Labels of a sentence task, in order; without them, the labels of the training file."""
+    scores: tuple[float, float] | None = None
+    """Lowest and highest label of a sentence task whose labels are numbers."""
+    pairs: bool | None = None
+    """Whether a row of a sentence file holds two texts; without it, the training file decides."""
+    skip_broken: bool = False
+    """Skip broken rows of a sentence file with a warning instead of an error."""
+    dev_every: int | None = Field(default=None, ge=2)
+    """Use every n-th row of the training file, from the first, as the dev set; n is at least 2."""
+    per_class: int | None = Field(default=None, ge=1)
+    """Train on at most this many sentences of each class."""
 
     @model_validator(mode="after")
     def _fits(self) -> DataOptions:
@@ -84,15 +98,22 @@ class DataOptions(BaseModel):
 
 
 class TaskOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     data: DataOptions
+    """Data to train and score on."""
     mixer: MixerOptions = LastLayerOptions()
+    """How to turn the hidden states of all layers into token vectors."""
     head: HeadOptions = SpanHeadOptions()
+    """Module that turns token vectors into the outputs of the task."""
     objective: ObjectiveOptions = SpanLossOptions()
-    terms: TermsOptions = TermsOptions()  # what is added to the objective
-    weight: float = Field(default=1.0, gt=0)  # of this task's loss beside the others'
-    augment: AugmentOptions = AugmentOptions()  # of questions: what is made of the training data
+    """Loss of the task; the default depends on the head."""
+    terms: TermsOptions = TermsOptions()
+    """Loss terms to add to the objective."""
+    weight: float = Field(default=1.0, gt=0)
+    """Factor of this task's loss beside the losses of other tasks."""
+    augment: AugmentOptions = AugmentOptions()
+    """How to change or add training questions; it is for questions only."""
 
     @model_validator(mode="before")
     @classmethod
@@ -127,15 +148,22 @@ class TaskOptions(BaseModel):
 
 
 class Recipe(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     tasks: dict[str, TaskOptions]
+    """Tasks to train, by name; the name is letters, digits, `-` and `_`."""
     window: WindowOptions = WindowOptions()
+    """How to cut contexts into windows."""
     encoder: EncoderOptions = EncoderOptions()
+    """Pretrained encoder to start from."""
     tune: TuneOptions = TuneOptions()
+    """Which weights of the encoder to train."""
     cache: CacheOptions = CacheOptions()
+    """Whether and how to store hidden states of frozen layers on disk."""
     answer: AnswerOptions = AnswerOptions()
+    """How to choose answers from the scores of spans."""
     train: TrainOptions = TrainOptions()
+    """Optimiser, schedule, batches, checkpoints and device of the run."""
 
     @property
     def main(self) -> TaskOptions:

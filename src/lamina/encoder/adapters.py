@@ -73,12 +73,16 @@ class LowRank(nn.Module):
 
 
 class AdapterOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     size: int = Field(default=64, ge=1)
-    layers: LayerChoice = "all"  # "all", the last n, or a list of layers 1..L
+    """Number of values in the bottleneck of an adapter."""
+    layers: LayerChoice = "all"
+    """Layers with adapters: `all`, a number of last layers, or a list of layers from 1."""
     after: tuple[Place, ...] = Field(default=("attention", "feed_forward"), min_length=1)
+    """Places of the adapters in a layer: after attention, after the feed-forward network, or both."""
     init: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    """Standard deviation of the initial weights; near 0, the encoder starts unchanged."""
 
     def insert(self, encoder: Encoder) -> None:
         for layer in chosen(self.layers, encoder.config.layers, "tune.adapters.layers"):
@@ -88,13 +92,18 @@ class AdapterOptions(BaseModel):
 
 
 class LoraOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     rank: int = Field(default=8, ge=1)
+    """Rank of each update."""
     alpha: float = Field(default=16.0, gt=0, allow_inf_nan=False)
+    """Scale of each update; the update is multiplied by `alpha / rank`."""
     targets: tuple[Projection, ...] = Field(default=("query", "value"), min_length=1)
+    """Projections of the attention to update."""
     layers: LayerChoice = "all"
+    """Layers with updates: `all`, a number of last layers, or a list of layers from 1."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of dropout on the input of an update, from 0 to below 1."""
 
     def insert(self, encoder: Encoder) -> None:
         for layer in chosen(self.layers, encoder.config.layers, "tune.lora.layers"):

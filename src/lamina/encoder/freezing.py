@@ -26,14 +26,20 @@ def _as_count(value: object) -> object:
 class TuneOptions(BaseModel):
     """What trains besides the mixer and the head, which always do."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"  # the last n; "all" is also all the rest
-    norms: bool = False  # every layer norm, also of frozen layers and of the embeddings
-    embeddings: bool | None = None  # None: when all layers do
-    dropout: bool = False  # also in frozen layers, as it is usual elsewhere; then nothing can be stored
+    layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"
+    """Number of last layers to train; `all` also trains the embeddings and the pooler."""
+    norms: bool = False
+    """Train every layer norm, also in frozen layers and in the embeddings."""
+    embeddings: bool | None = None
+    """Train the embeddings; without it, they train when all layers do."""
+    dropout: bool = False
+    """Apply dropout in frozen layers too; their states then cannot be stored."""
     adapters: AdapterOptions | None = None
+    """Add bottleneck adapters to the encoder."""
     lora: LoraOptions | None = None
+    """Add low-rank updates to the attention of the encoder."""
 
 
 def prepare(encoder: Encoder, options: TuneOptions) -> None:

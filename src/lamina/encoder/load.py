@@ -39,14 +39,20 @@ VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "senten
 class EncoderOptions(BaseModel):
     """Which encoder a recipe starts from."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    model: str = "minilm"  # "minilm", a folder, a run folder, a hub id "owner/name", or a preset
-    tokenizer: str | None = None  # a tokenizer.json, a folder, or anything that `model` may be; None: the model's own
-    pretrained: bool = True  # False: random weights in the model's shape
-    allow_pickle: bool = False  # read a pytorch_model.bin where there is no safetensors file
-    dropout: float | None = Field(default=None, ge=0, lt=1)  # None: the checkpoint's own
+    model: str = "minilm"
+    """Encoder to start from: `minilm`, a folder, a run, a hub id `owner/name`, or a preset."""
+    tokenizer: str | None = None
+    """Tokenizer: a tokenizer.json, a folder, or anything that `model` accepts; without it, the model's own."""
+    pretrained: bool = True
+    """Load the pretrained weights; `false` keeps the shape with random weights."""
+    allow_pickle: bool = False
+    """Allow reading pytorch_model.bin if there is no safetensors file; pickle files can run code."""
+    dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Probability of dropout, from 0 to below 1; without it, that of the checkpoint."""
     attention_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of dropout on attention weights, from 0 to below 1."""
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,17 @@ class AnswerabilityHeadOptions(BaseModel):
     """`aggregate` says when a question of several windows is impossible: "min", when all of them say so; "paper_max", when
     any does, which calls every long text unanswerable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = AnswerabilityHead.slots
     kind: ClassVar[str] = "answerability"  # of task
     objective: ClassVar[str] = "answerability"
     type: Literal["answerability"] = "answerability"
-    pooled: bool = True  # the pooled state is one of the states that the mixer gets (the plain model reads it alone)
+    """Classify each window as with or without an answer."""
+    pooled: bool = True
+    """Give the mixer the pooled state too; the mixer `last` then reads only that."""
     aggregate: Literal["min", "paper_max"] = "min"
+    """Call a question unanswerable if all its windows have no answer, or, as the paper does, if any has none."""
 
     def build(self, width: int, labels: Labels) -> AnswerabilityHead:
         return AnswerabilityHead(width)

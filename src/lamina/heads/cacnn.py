@@ -224,23 +224,34 @@ SIMPLIFIED = {"filters": 4, "width": 6, "dropout": 0.2, "mask_question": True}  
 class ContextAwareHeadOptions(BaseModel):
     """`filters` and `width` are N and w, `context` is M. The simplified form has other defaults: `SIMPLIFIED`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = ContextAwareHead.slots
     kind: ClassVar[str] = "spans"  # of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["cacnn"] = "cacnn"
+    """Score starts and ends with convolution filters that are computed from the text."""
     form: Literal["vectorised", "simplified"] = "vectorised"
+    """How to compute the filters: from a context vector, or from maxima over parts of the text."""
     filters: int = Field(default=16, ge=1)
+    """Number of filters (N of the paper)."""
     width: int = Field(default=5, ge=1)
+    """Number of tokens that a filter covers (w of the paper)."""
     context: int = Field(default=128, ge=2)
+    """Number of values of the context vector (M of the paper); `vectorised` only."""
     context_width: int = Field(default=3, ge=1)
+    """Width of the convolution over the context vector, an odd number; `vectorised` only."""
     pool: Pool = "max"
-    activation: Literal["none", "relu"] = "none"  # of the maps
-    dropout: float = Field(default=0.0, ge=0, lt=1)  # of the filters
-    mask_question: bool = False  # convolve the context and the classifier token alone
-    two_tower: bool = False  # and make the filters from the rest alone
+    """How to pool maps into the context vector; `vectorised` only."""
+    activation: Literal["none", "relu"] = "none"
+    """Activation function on the maps."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of dropout on the filters, from 0 to below 1."""
+    mask_question: bool = False
+    """Convolve only the context and the classifier token."""
+    two_tower: bool = False
+    """Compute filters from the question's side and convolve only the context and the classifier token."""
 
     @model_validator(mode="before")
     @classmethod

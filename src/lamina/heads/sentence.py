@@ -161,12 +161,13 @@ class CosineHead(SentenceHead):
 class SentenceHeadOptions(BaseModel):
     """`pooling`: "mean" over the tokens, "cls" the first token's state, "pooler" that through the encoder's pooler."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = SentenceHead.slots
     kind: ClassVar[str] = "sentences"  # of task
     sides: ClassVar[int] = 1  # windows of an item
     pooling: Pooling = "mean"
+    """Vector of a text: mean of its tokens, state of the first token, or that through the encoder's pooler."""
 
     @property
     def pooled(self) -> bool:
@@ -177,7 +178,9 @@ class SentenceHeadOptions(BaseModel):
 class ClassificationHeadOptions(SentenceHeadOptions):
     objective: ClassVar[str] = "cross_entropy"
     type: Literal["classification"] = "classification"
+    """Classify a text, or a pair of texts in one window."""
     dropout: float = Field(default=0.3, ge=0, lt=1)
+    """Probability of dropout on the pooled vector, from 0 to below 1."""
 
     def build(self, width: int, labels: Labels) -> OneWindowHead:
         if labels.are_scores:
@@ -191,7 +194,9 @@ class ClassificationHeadOptions(SentenceHeadOptions):
 class RegressionHeadOptions(SentenceHeadOptions):
     objective: ClassVar[str] = "mse"
     type: Literal["regression"] = "regression"
+    """Predict a score for a text, or for a pair of texts in one window."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout on the pooled vector, from 0 to below 1."""
 
     def build(self, width: int, labels: Labels) -> OneWindowHead:
         if not labels.are_scores:
@@ -209,8 +214,11 @@ class CosineHeadOptions(SentenceHeadOptions):
     sides: ClassVar[int] = 2
     objective: ClassVar[str] = "binary_cross_entropy"
     type: Literal["cosine"] = "cosine"
-    paper_sigmoid: bool = False  # the logit is the cosine itself
+    """Compare two texts, read separately, by the cosine of their vectors."""
+    paper_sigmoid: bool = False
+    """Use the cosine itself as the logit, without learned scale and shift."""
     map: Literal["none", "bins", "cut"] = "none"
+    """Map the cosine to a score after training: not at all, into six equal bins, or to 0 below 0.5."""
 
     def build(self, width: int, labels: Labels) -> CosineHead:
         if not labels.are_scores and len(labels.classes) != 2:
@@ -227,7 +235,9 @@ class ConcatenationHeadOptions(SentenceHeadOptions):
     sides: ClassVar[int] = 2
     objective: ClassVar[str] = "cross_entropy"
     type: Literal["concatenation"] = "concatenation"
+    """Classify or score two texts, read separately, from their joined vectors; scores need `objective.type = "mse"`."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout on the joined vectors, from 0 to below 1."""
 
     def build(self, width: int, labels: Labels) -> ConcatenationHead:
         read = Score(4 * width, self.dropout) if labels.are_scores else Classes(4 * width, len(labels.classes), self.dropout)

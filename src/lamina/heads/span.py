@@ -57,13 +57,14 @@ class SpanHead(nn.Module):
 
 
 class SpanHeadOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = SpanHead.slots
     kind: ClassVar[str] = "spans"  # of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["span"] = "span"
+    """Score each token as the start and as the end of the answer."""
 
     def build(self, width: int, labels: Labels) -> SpanHead:
         return SpanHead(width)

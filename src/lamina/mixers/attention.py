@@ -123,10 +123,12 @@ class Bilinear(nn.Module):
 
 
 class DotOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["dot"] = "dot"
-    embeddings: bool = False  # whether layer 0 counts
+    """Attend over the layers with the head's vectors as queries, without parameters."""
+    embeddings: bool = False
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Attention:
         return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), nn.Identity())
@@ -135,11 +137,14 @@ class DotOptions(BaseModel):
 class MultiplicativeOptions(BaseModel):
     """`shared`: one W for all queries instead of one for each."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["multiplicative"] = "multiplicative"
+    """Attend over the layers with a trained matrix between query and state."""
     shared: bool = False
-    embeddings: bool = False  # whether layer 0 counts
+    """Use one matrix for all queries instead of one for each."""
+    embeddings: bool = False
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Attention:
         turn = Bilinear(shape.hidden, 1 if self.shared else shape.slots)
@@ -221,12 +226,16 @@ def fitting_heads(hidden: int) -> int:
 class LayerEncoderOptions(BaseModel):
     """`heads`: of attention; `fitting_heads` if not given."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["encoder"] = "encoder"
+    """Run a transformer block over the layers of each token."""
     heads: int | None = Field(default=None, ge=1)
+    """Number of attention heads; without it, 12 or the next smaller number that divides the hidden size."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    embeddings: bool = False  # whether layer 0 counts
+    """Probability of dropout in the block, from 0 to below 1."""
+    embeddings: bool = False
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> LayerEncoder:
         heads = self.heads or fitting_heads(shape.hidden)

@@ -87,14 +87,20 @@ class PooledCompression(nn.Module):
 class CompressionOptions(BaseModel):
     """`shared`: one Dense for all layers, or one a layer. `skip`: the last layer's own states behind the compressed ones."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["compression"] = "compression"
+    """Compress the states of each layer by a linear map and put them side by side."""
     size: int = Field(default=386, ge=1)
+    """Number of values that each vector is compressed to."""
     shared: bool = True
+    """Use one linear map for all layers instead of one for each."""
     skip: bool = False
-    pool: Literal["learned", "average"] | None = None  # pool the layers, then compress the one vector
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to the compressed vectors."""
+    pool: Literal["learned", "average"] | None = None
+    """Pool the layers first, then compress the one vector; without it, compress every layer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     @model_validator(mode="after")
     def _one_vector_has_one_dense(self) -> CompressionOptions:

@@ -95,14 +95,20 @@ def plain_tower(layers: int, channels: tuple[int, ...], kernel: int, dropout: fl
 class ConvolutionOptions(BaseModel):
     """`skip`: the last layer's own states behind the convolved ones."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["convolution"] = "convolution"
+    """Convolve along the state of each token, with the layers as channels."""
     channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(32, 16), min_length=1)
+    """Number of output channels of each convolution, in order."""
     kernel: Literal[1, 3, 5, 7] = 3
+    """Number of neighbouring values that a convolution reads."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout after each convolution, from 0 to below 1."""
     skip: bool = False
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to each vector of the mixer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers = shape.layers(embeddings=self.embeddings)
@@ -129,12 +135,16 @@ class Inception(nn.Module):
 class InceptionOptions(BaseModel):
     """`channels` are those of each of the four branches of the two blocks. `skip`: as above."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["inception"] = "inception"
+    """Use two Inception blocks with kernels of 1, 3 and 5 and a pooled branch."""
     channels: int = Field(default=32, ge=1)
+    """Number of channels of each of the four branches of a block."""
     skip: bool = False
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to each vector of the mixer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers, width = shape.layers(embeddings=self.embeddings), 4 * self.channels
@@ -215,12 +225,16 @@ def xception(layers: int, plan: XceptionPlan) -> tuple[nn.Sequential, int]:
 class XceptionOptions(BaseModel):
     """`size`: the paper's classifier, its span model (6.6 million parameters), or all of Xception. `skip`: as above."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["xception"] = "xception"
+    """Use separable convolutions with residual connections."""
     size: Literal["small", "span", "full"] = "small"
+    """Size of the network: the paper's classifier, its span model (6.6 million parameters), or all of Xception."""
     skip: bool = False
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to each vector of the mixer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers = shape.layers(embeddings=self.embeddings)

@@ -36,9 +36,10 @@ class LastLayer(nn.Module):
 
 
 class LastLayerOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["last"] = "last"
+    """Use the states of the last layer, or the pooled state if the head asks for it."""
 
     def build(self, shape: Shape) -> LastLayer:
         return LastLayer(shape.hidden, POOLED if shape.pooled else shape.depth)
@@ -79,11 +80,14 @@ class Average(nn.Module):
 class AverageOptions(BaseModel):
     """`embeddings`: whether layer 0 counts; without it the first layer is layer 1."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["average"] = "average"
+    """Use the mean of the layers."""
     layers: Literal["all", "first_last"] = "all"
+    """Average all layers, or the first and the last."""
     embeddings: bool = True
+    """Include layer 0, the output of the embeddings; without it, the first layer is layer 1."""
 
     def build(self, shape: Shape) -> Average:
         if self.layers == "all":
@@ -178,13 +182,18 @@ class Learned(nn.Module):
 class LearnedOptions(BaseModel):
     """`separate`: own weights for each of the head's queries. BERTVision's LP is separate = false, init = "random"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["learned"] = "learned"
+    """Use a weighted sum of the layers with trained weights."""
     separate: bool = True
-    raw: bool = False  # the weights as they are, no softmax
+    """Train separate weights for each output of the head, such as start and end."""
+    raw: bool = False
+    """Use the weights without a softmax."""
     init: Init = "uniform"
-    embeddings: bool = True  # whether layer 0 counts
+    """Initial weights: equal, random around equal, or nearly all on the last layer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Learned:
         layers = shape.layers(embeddings=self.embeddings)

@@ -62,12 +62,16 @@ __all__ = [
 class TermsOptions(BaseModel):
     """The terms that are added to a task's objective; a weight of 0 adds nothing. Each field is the registration of a term."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     ranking: RankingOptions | None = None
+    """Add multiple negatives ranking, for the cosine head."""
     smart: SmartOptions | None = None
+    """Add SMART, which keeps the outputs stable under noise on the embeddings."""
     distil: DistilOptions | None = None
+    """Add self-distillation from past steps of the run."""
     rdrop: RDropOptions | None = None
+    """Add R-Drop, the divergence between two forward passes with different dropout."""
 
     @property
     def chosen(self) -> dict[str, TermOptions]:

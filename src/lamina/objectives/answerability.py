@@ -34,10 +34,11 @@ class AnswerabilityLoss:
 
 
 class AnswerabilityLossOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("answerability",)
     type: Literal["answerability"] = "answerability"
+    """Cross-entropy of two classes: the window has an answer or not."""
 
     def build(self, labels: Labels) -> AnswerabilityLoss:
         return AnswerabilityLoss()

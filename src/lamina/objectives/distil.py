@@ -241,15 +241,22 @@ class Distil:
 
 
 class DistilOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     teacher: Literal["sda", "sdv", "ema"] = "sda"
-    window: int = Field(default=5, ge=1)  # how many past steps the teacher is made of; not for ema
-    weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out, with its memory
-    start: int = Field(default=0, ge=0)  # after so many steps, and not before the teacher has seen `window` of them
+    """Teacher: mean of past weights (`sda`), mean of past outputs (`sdv`), or moving average of weights (`ema`)."""
+    window: int = Field(default=5, ge=1)
+    """Number of past steps that `sda` and `sdv` average."""
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the term; 0 switches it off and saves its memory."""
+    start: int = Field(default=0, ge=0)
+    """Number of steps before the term starts; it also waits until the teacher has seen `window` steps."""
     loss: Literal["mse", "kl"] = "mse"
-    decay: float = Field(default=0.995, ge=0, lt=1)  # of ema, once it has seen many steps
-    paper_code: bool = False  # sda and sdv of spans as the paper's public code has them
+    """Distance between the outputs of model and teacher."""
+    decay: float = Field(default=0.995, ge=0, lt=1)
+    """Decay of the moving average of `ema` after many steps, from 0 to below 1."""
+    paper_code: bool = False
+    """Compute `sda` and `sdv` of spans as the paper's public code does."""
 
     heads: ClassVar[tuple[str, ...]] = ()
     heads_of_paper_code: ClassVar[tuple[str, ...]] = SpanLossOptions.heads

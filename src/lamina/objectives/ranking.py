@@ -75,11 +75,13 @@ class Ranking:
 
 
 class RankingOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
-    weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out
-    scale: float = Field(default=20.0, gt=0)  # of the cosines, before the softmax
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the term; 0 switches it off."""
+    scale: float = Field(default=20.0, gt=0)
+    """Factor of the cosines before the softmax."""
 
     @property
     def extra(self) -> Extra:

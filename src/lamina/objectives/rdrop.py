@@ -51,10 +51,11 @@ class RDrop:
 
 
 class RDropOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
-    weight: float = Field(default=1.0, ge=0)  # of the divergence; 0 leaves the term out, with its second pass
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the divergence; 0 switches the term and its second forward pass off."""
 
     @property
     def extra(self) -> Extra:

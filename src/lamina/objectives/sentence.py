@@ -92,11 +92,13 @@ class SquaredError(ItemLoss):
 
 
 class CrossEntropyOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("classification", "concatenation")
     type: Literal["cross_entropy"] = "cross_entropy"
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # the share of the target that is spread over all classes
+    """Cross-entropy of the classes."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the target spread over all classes, from 0 to below 1."""
 
     def build(self, labels: Labels) -> CrossEntropy:
         need_classes('objective.type = "cross_entropy"', labels)
@@ -104,10 +106,11 @@ class CrossEntropyOptions(BaseModel):
 
 
 class BinaryCrossEntropyOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     type: Literal["binary_cross_entropy"] = "binary_cross_entropy"
+    """Binary cross-entropy of the logit of a pair; scores are soft targets."""
 
     def build(self, labels: Labels) -> BinaryCrossEntropy:
         need_pairs('objective.type = "binary_cross_entropy"', labels)
@@ -117,12 +120,15 @@ class BinaryCrossEntropyOptions(BaseModel):
 class CosineEmbeddingOptions(BaseModel):
     """`paper_labels`: the labels' bare numbers, of which only 1 (near) and -1 (not near) count."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     type: Literal["cosine_embedding"] = "cosine_embedding"
-    margin: float = Field(default=0.0, ge=-1, le=1)  # the cosine up to which unlike pairs cost nothing
+    """Raise the cosine of similar pairs and lower that of other pairs down to a margin."""
+    margin: float = Field(default=0.0, ge=-1, le=1)
+    """Cosine below which dissimilar pairs have no loss, from -1 to 1."""
     paper_labels: bool = False
+    """Use the labels as numbers: only 1 (similar) and -1 (dissimilar) have a loss."""
 
     def build(self, labels: Labels) -> CosineEmbedding:
         need_pairs('objective.type = "cosine_embedding"', labels)
@@ -130,10 +136,11 @@ class CosineEmbeddingOptions(BaseModel):
 
 
 class SquaredErrorOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("regression", "cosine", "concatenation")
     type: Literal["mse"] = "mse"
+    """Squared error between the output and the label as a share of its range."""
 
     def build(self, labels: Labels) -> SquaredError:
         need_scores('objective.type = "mse"', labels)

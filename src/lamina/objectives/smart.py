@@ -141,16 +141,23 @@ class Smart:
 class SmartOptions(BaseModel):
     """`radius`: no value of the noise is greater; None for as far as the steps lead."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
-    weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out
-    noise: float = Field(default=1e-5, gt=0)  # standard deviation of the noise before it climbs
-    step: float = Field(default=0.1, gt=0)  # 1e-3 as published moves the outputs of the default encoder by nothing
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the term; 0 switches it off."""
+    noise: float = Field(default=1e-5, gt=0)
+    """Standard deviation of the initial noise on the embeddings."""
+    step: float = Field(default=0.1, gt=0)
+    """Size of a gradient step of the noise; the published 1e-3 does not change the outputs of the default encoder."""
     steps: int = Field(default=1, ge=1)
+    """Number of gradient steps of the noise."""
     radius: float | None = Field(default=None, gt=0)
-    bregman: float = Field(default=1.0, ge=0)  # weight of the proximity beside the smoothness; 0 leaves it out
-    decay: float = Field(default=0.99, ge=0, lt=1)  # of the mean of past weights
+    """Largest absolute value of the noise; without it, the noise is not bounded."""
+    bregman: float = Field(default=1.0, ge=0)
+    """Factor of the proximity term beside the smoothness term; 0 switches it off."""
+    decay: float = Field(default=0.99, ge=0, lt=1)
+    """Decay of the moving average of past weights, from 0 to below 1."""
 
     @property
     def extra(self) -> Extra:

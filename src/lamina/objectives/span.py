@@ -119,15 +119,21 @@ class SpanLoss:
 
 
 class SpanLossOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("span", "cacnn")
     type: Literal["span"] = "span"
-    start_weight: float = Field(default=1.0, ge=0)  # of the start against the end
-    answer_weight: float = Field(default=1.0, ge=0)  # of answerable windows against the others; 1 counts all windows alike
+    """Cross-entropy of the start and of the end, over the context and the classifier token."""
+    start_weight: float = Field(default=1.0, ge=0)
+    """Weight of the start relative to the end."""
+    answer_weight: float = Field(default=1.0, ge=0)
+    """Weight of windows with an answer relative to the others; 1 is the plain mean over windows."""
     answer_by: Literal["class", "batch"] = "class"
-    focal: float = Field(default=0.0, ge=0)  # how much less positions count that the model is sure of; 0 for no less
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # the share of the target spread over all allowed positions
+    """Take the means of `answer_weight` over the whole step, or over each micro-batch as in the paper's code."""
+    focal: float = Field(default=0.0, ge=0)
+    """Exponent of the focal loss (gamma): a larger one reduces the loss of confident positions; 0 switches it off."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the target spread over all allowed positions, from 0 to below 1."""
 
     def build(self, labels: Labels) -> SpanLoss:
         return SpanLoss(

@@ -10,8 +10,11 @@ Dtype = Literal["float32", "float16", "int8"]
 
 
 class CacheOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    use: Literal["auto", "always", "never"] = "auto"  # always: a recipe whose states cannot be stored is a mistake
+    use: Literal["auto", "always", "never"] = "auto"
+    """Use the store if possible, always (an error if impossible), or never."""
     dtype: Dtype = "float16"
-    max_gb: float = Field(default=20.0, ge=0)  # of one training's states; beyond it the encoder runs live
+    """Number format of stored states."""
+    max_gb: float = Field(default=20.0, ge=0)
+    """Largest size of the stored states of one run in GB; beyond it, the encoder computes them in every epoch."""
