@@ -95,17 +95,20 @@ def options(settings: dict[str, str]) -> str:
     return " ".join(f"--set {name}={value}" for name, value in settings.items())
 
 
-def run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Run the commands and examples of a page in their order. Return what each command printed."""
+def run(group: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Run the commands and examples of some pages in their order. Return what each command printed.
+
+    A command that an earlier page has as well runs once.
+    """
     monkeypatch.chdir(folder)
     monkeypatch.setenv("LAMINA_CACHE", str(folder / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PATH", f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    printed = {}
-    for language, step in steps(text_of(page)):
+    printed = dict[str, str]()
+    for language, step in (step for page in group for step in steps(text_of(page))):
         if language == "python":
-            exec(compile(step, page, "exec"), {"__name__": "__main__"})
-        elif step != RECURSIVE:
+            exec(compile(step, "an example of a page", "exec"), {"__name__": "__main__"})
+        elif step != RECURSIVE and step not in printed:
             words = shlex.split(small(step))
             printed[step] = in_shell(step) if words[0] != "lamina" or {"|", ">"} & set(words) else in_process(words[1:])
     return printed
@@ -128,7 +131,7 @@ def in_shell(command: str) -> str:
 @pytest.mark.slow
 @pytest.mark.xdist_group("sentences")
 def test_the_pages_about_sentences_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = {command: out for page in SENTENCES for command, out in run(page, copy, monkeypatch).items()}
+    printed = run(SENTENCES, copy, monkeypatch)
     scores = read_json(copy / "runs/sentences/scores.json")
     assert scores.keys() == {"sentiment", "paraphrase", "similarity", "overall"}
     (similarities,) = [out for command, out in printed.items() if command.startswith("lamina similar")]
@@ -143,7 +146,7 @@ def test_the_pages_about_sentences_run(copy: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.xdist_group("quickstart")
 def test_the_readme_and_the_pages_about_questions_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert commands(text_of("README.md"))[:2] == ["make quickstart", RECURSIVE]
-    printed = {command: out for page in QUESTIONS for command, out in run(page, copy, monkeypatch).items()}
+    printed = run(QUESTIONS, copy, monkeypatch)
     assert len(re.findall(r"^A: (.*)$", printed["make quickstart"], re.MULTILINE)) == 3
     scores = read_json(copy / "runs/quickstart/scores.json")
     assert scores["zero"]["total"] == int(FEW["data.dev_questions"])
