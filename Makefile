@@ -1,7 +1,7 @@
 # The two commands of a fresh machine: `make quickstart` and `make test`. See README.md.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test coverage check check-quickstart lint types docs dist clean
+.PHONY: help install quickstart test coverage docs check check-quickstart lint types dist clean
 
 python ?= python3.11
 stamp := .venv/.installed
@@ -32,6 +32,10 @@ test: $(stamp)  ## run the whole test suite
 coverage: $(stamp)  ## run the tests and print which lines and branches they cover
 	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term-missing:skip-covered
 
+docs: $(stamp)  ## write the field reference and build all pages into site/
+	@.venv/bin/python scripts/recipe_reference.py
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
+
 lint: $(stamp)  ## check the style with ruff
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -43,9 +47,6 @@ check: lint types test  ## ruff, mypy --strict and the tests
 
 check-quickstart: $(stamp)  ## train the real quickstart and check its answers
 	@.venv/bin/python -m pytest -q -s tests/project/whole_quickstart.py
-
-docs: $(stamp)  ## build the documentation into site/
-	@.venv/bin/mkdocs build --quiet --strict
 
 dist: $(stamp)  ## build the wheel and the source archive into dist/, without a network
 	@rm -rf dist

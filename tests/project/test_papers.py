@@ -12,10 +12,18 @@ PAPERS = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
 CITED = re.compile(r"\b([A-Z]\w+(?: et al\.| and [A-Z]\w+)) (\d{4})\b")  # "Guo et al. 2017", "Wei and Zou 2019"
 
 
+def code_and_techniques() -> str:
+    """Return the text of all modules and of the pages on techniques."""
+    paths = [
+        *(ROOT / "src/lamina").rglob("*.py"),
+        *(ROOT / "docs").glob("techniques*"),
+        *(ROOT / "docs/techniques").glob("*.md"),
+    ]
+    return "\n".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
+
+
 def cited_works() -> set[str]:
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/lamina").rglob("*.py")]
-    texts.append((ROOT / "docs/techniques.md").read_text(encoding="utf-8"))
-    found = {f"{authors} {year}" for text in texts for authors, year in CITED.findall(text)}
+    found = {f"{authors} {year}" for authors, year in CITED.findall(code_and_techniques())}
     return {work for work in found if work != "Benge and King 2021"}  # BERTVision, which has a section of its own
 
 
@@ -26,10 +34,9 @@ def test_every_cited_work_is_listed() -> None:
 
 
 def test_no_work_is_listed_that_nothing_cites() -> None:
-    everything = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/lamina").rglob("*.py"))
-    everything += (ROOT / "docs/techniques.md").read_text(encoding="utf-8")
+    cited = code_and_techniques()
     listed = re.findall(r"^\| ([^,|]+) \d{4}, ", PAPERS, re.MULTILINE)
-    assert [work for work in listed if work.split()[0] not in everything] == []
+    assert [work for work in listed if work.split()[0] not in cited] == []
 
 
 @pytest.mark.parametrize("module", sorted(set(re.findall(r"`(\w+(?:/\w+)+\.py)`", PAPERS))))
