@@ -1,4 +1,4 @@
-"""Copies this checkout into a folder, as a user's fresh clone beside the same virtual environment."""
+"""Copy this checkout into a folder, as a user's fresh clone beside the same virtual environment."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+GENERATED = {".venv", "runs", "dist", "site", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}  # in the root
+
+
+def tracked_files() -> set[str]:
+    """Return the paths of all files of the project, relative to its root.
+
+    In an unpacked source archive, which git does not track, these are all files but generated ones and PKG-INFO.
+    """
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        return {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    paths = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    written = (path for path in paths if path.parts[0] not in GENERATED and "__pycache__" not in path.parts)
+    return {path.as_posix() for path in written} - {"PKG-INFO"}
 
 
 def copy_checkout(folder: Path) -> Path:
     """Copy all tracked files, with their times: `make` must not install the copy in place of this checkout."""
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for name in filter(None, tracked.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    for name in tracked_files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
 
