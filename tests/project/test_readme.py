@@ -10,21 +10,18 @@ import csv
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-import torch
-import transformers
 
 from lamina.data.sources import load_examples
-from lamina.encoder.load import minilm_folder
 from lamina.utils.files import read_json
 from tests.checkout import ROOT, copy_checkout, installed_in
 from tests.command import lamina
 from tests.project.pages import commands, pages, steps, text_of
 from tests.reader.test_documents import pdf
+from tests.small_encoder import write_small_encoder
 
 RECURSIVE = "make test"  # what runs this test
 TRAINING = ("make quickstart", "lamina train ", "lamina pretrain ", "lamina tune ")
@@ -55,11 +52,7 @@ FEW_SENTENCES = {f"tasks.{task}.{name}": few for task in ("sentiment", "paraphra
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout in a path with spaces, the small encoder that runs start from, and files as a user has them."""
     folder = copy_checkout(tmp_path_factory.mktemp("a fresh checkout"))
-    torch.manual_seed(0)
-    shape = {"num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
-    transformers.BertModel(transformers.BertConfig(**shape)).save_pretrained(folder / "small")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(minilm_folder() / name, folder / "small" / name)
+    write_small_encoder(folder / "small")
     write_user_files(folder)
     return folder
 
