@@ -110,7 +110,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(printed.out) == {"exact_match": 0, "f1": 0}
     assert json.loads(lamina(*asked, "--nfc").out) == {"nfc_exact_match": 100, "nfc_f1": 100}
     refused = lamina("score", "--data", dev, "--predictions", said, "--nfc")
-    assert refused.code == 2 and refused.err == "lamina: --nfc: only --metric korquad compares texts in NFC. Fix: leave it out\n"
+    assert (
+        refused.code == 2 and refused.err == "lamina: --nfc: only --metric korquad compares texts in NFC. Fix: leave it out\n"
+    )
     deep = tmp_path / "deep.json"
     deep.write_text("[" * 200_000)
     refused = lamina("score", "--data", dev, "--predictions", deep)
