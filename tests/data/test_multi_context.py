@@ -101,13 +101,13 @@ def test_answers_that_are_null_and_answers_with_spaces_around(tmp_path: Path) ->
     assert load_examples(str(table))[0].answers == (Answer("barn owl", 2),)
 
 
-def test_answers_that_no_paragraph_holds_are_told(tmp_path: Path) -> None:
+def test_answers_in_no_paragraph_are_warned_about(tmp_path: Path) -> None:
     path = written(
         tmp_path / "a.jsonl", [OWLS, MOON, {"qa": {"question": "Who?", "answer": "cat"}, "paragraphs": OWLS["paragraphs"]}]
     )
-    with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions state an answer that none of their paragraphs holds"):
+    with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions have an answer that is in none of their paragraphs"):
         assert multi_context.read_multi_context(path)[:5] == EXAMPLES
-    with pytest.warns(LaminaWarning, match="1 of 3 questions state an answer"):
+    with pytest.warns(LaminaWarning, match="1 of 3 questions have an answer"):
         assert not multi_context.check_multi_context(path).problems
     table = tmp_path / "table.jsonl"
     table.write_text(json.dumps({"qa": 1, "question": "Who?", "context": "An owl.", "answer": "owl"}))
@@ -116,7 +116,7 @@ def test_answers_that_no_paragraph_holds_are_told(tmp_path: Path) -> None:
 
 def test_ids_that_come_twice(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", [OWLS, OWLS])
-    with pytest.raises(LaminaError, match=r"a\.jsonl: line 2\.qa: the id 'owl' is not unique: .*duplicate_ids"):
+    with pytest.raises(LaminaError, match=r"a\.jsonl, line 2\.qa: the id 'owl' is not unique\. Fix: .*duplicate_ids"):
         load_examples(str(path))
     examples = load_examples(str(path), duplicate_ids="rename")
     assert [e.group for e in examples] == ["owl"] * 3 + ["owl~2"] * 3 and len({e.id for e in examples}) == 6
@@ -125,7 +125,7 @@ def test_ids_that_come_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"qa": None}, 'line 2: not a question with paragraphs: expected {"qa"'),
+        ({"qa": None}, 'line 2: not a question with paragraphs. Fix: write {"qa"'),
         ({"qa": {}}, "line 2.qa: question is missing"),
         ({"qa": {"question": " ", "answer": "x"}}, "line 2.qa: question is empty"),
         ({"qa": {"question": "Who?"}}, "line 2.qa: answers are missing"),
@@ -143,9 +143,9 @@ def test_ids_that_come_twice(tmp_path: Path) -> None:
         ({"paragraphs": [{"contents": "a \ud800"}]}, "line 2.paragraphs[0]: contents holds half a character"),
         (
             {"paragraphs": [{"contents": "an owl", "answers": [{"text": "owl", "answer_start": 2}]}]},
-            "line 2.paragraphs[0]: answer 'owl' is not at answer_start 2: mend it",
+            "line 2.paragraphs[0]: answer 'owl' is not at answer_start 2. Fix: correct it",
         ),
-        ({"paragraphs": [{"contents": "a cat", "answers": ["owl"]}]}, "answer 'owl' is not in the contents: mend it"),
+        ({"paragraphs": [{"contents": "a cat", "answers": ["owl"]}]}, "answer 'owl' is not in the contents. Fix: correct it"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -154,7 +154,7 @@ def test_mistakes_are_one_line(tmp_path: Path, change: dict[str, Any], message: 
     path.write_text(json.dumps(MOON) + "\n" + json.dumps(broken) + "\n")
     with pytest.raises(LaminaError) as caught:
         load_examples(str(path))
-    assert str(caught.value).startswith(f"{path}: ") and message in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}, ") and message in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_mistakes_are_one_line(tmp_path: Path, change: dict[str, Any], message: 
     [
         ("a.jsonl", json.dumps(MOON) + '\n{"qa": ', "line 2: not JSON"),
         ("a.json", json.dumps([MOON])[:-9], "truncated"),
-        ("a.json", "[]", "not SQuAD JSON"),
+        ("a.json", "[]", "holds no questions"),
         ("a.json", json.dumps({"qa": {}, "paragraphs": []}), "not SQuAD JSON"),
-        ("a.json", json.dumps([{"qa": {}}]), r"\[0\]: paragraphs are missing: give at least one"),
+        ("a.json", json.dumps([{"qa": {}}]), r"\[0\]: paragraphs are missing\. Fix: give at least one"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -178,7 +178,12 @@ def test_check_lists_every_problem(tmp_path: Path) -> None:
     result = lamina("data", "check", path, "--json")
     report = json.loads(result.out)
     assert result.code == 2
-    assert [line.split(": ")[1] for line in report["problems"]] == ["line 2", "line 2.qa", "line 2.qa", "line 4.qa"]
+    assert [line.split(": ")[0].split(", ")[1] for line in report["problems"]] == [
+        "line 2",
+        "line 2.qa",
+        "line 2.qa",
+        "line 4.qa",
+    ]
     assert report["counts"] == {
         "articles": 2,
         "contexts": 5,

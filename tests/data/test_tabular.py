@@ -9,8 +9,8 @@ import pytest
 from lamina.data import squad
 from lamina.data.problems import Fault
 from lamina.data.sentences import check_sentences
-from lamina.data.sources import ENDINGS, FORMATS
-from lamina.data.tabular import format_of, read_table
+from lamina.data.table_formats import ENDINGS, FORMATS, read_table
+from lamina.data.tabular import format_of
 from lamina.errors import LaminaError
 
 BROKEN_QUESTIONS = """question,context,answer
@@ -98,7 +98,7 @@ def test_endings_and_formats() -> None:
     assert [format_of(Path("A" + ending.upper()), FORMATS) for ending in ENDINGS] == [
         ending.removesuffix(".gz").removesuffix(".xz") for ending in ENDINGS
     ]
-    with pytest.raises(LaminaError, match=r"a\.tsv: unknown ending: expected \.json or \.csv, alone or with"):
+    with pytest.raises(LaminaError, match=r"a\.tsv: unknown ending\. Fix: name it \.json or \.csv, alone or with"):
         format_of(Path("a.tsv"), (".json", ".csv"))
 
 

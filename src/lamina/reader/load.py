@@ -1,4 +1,4 @@
-"""A trained model as an object that answers questions.
+"""`lamina.load` and the `Reader` that it returns.
 
 >>> import lamina
 >>> reader = lamina.load("runs/quickstart")  # doctest: +SKIP
@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,7 +18,7 @@ from lamina.reader.questions import QuestionReader, TextByText
 from lamina.reader.replies import Reply
 from lamina.reader.sentences import Label, SentenceReader, Text
 from lamina.runs.load import load_trained
-from lamina.tasks.kind import ScoreTable
+from lamina.tasks.kind import DataLike, ScoreTable
 from lamina.utils.files import expanded
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
@@ -102,15 +100,21 @@ class Reader(QuestionReader, SentenceReader):
 
 
 def evaluate(
-    model: str | Path | Reader, data: str | Sequence[Any], *, task: str | None = None, progress: Progress | None = None
+    model: str | Path | Reader, data: DataLike, *, task: str | None = None, progress: Progress | None = None
 ) -> ScoreTable:
-    """The scores of a model on a data set, as `Reader.evaluate` returns them.
+    """Return the scores of a model on labelled data, as `Reader.evaluate` does.
 
     Args:
         model: A reader, or what `load` takes.
-        data: The name of a file or a data set, or its examples.
-        task: Which task, where the model has several.
+        data: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or a list of `Example`.
+        task: The task to score, if the model has several.
         progress: Where progress goes; nowhere if None.
+
+    Returns:
+        Scores by name. Span scores are in percent, under `zero`, `tuned` and `best`, by the threshold.
+
+    Raises:
+        LaminaError: The model or the data cannot be read, or the task is not clear.
     """
     reader = model if isinstance(model, Reader) else load(model)
     return reader.evaluate(data, task=task, progress=progress)

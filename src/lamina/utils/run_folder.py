@@ -74,6 +74,7 @@ class Run(TrainingFolder):
     ``recipe.json``         the whole recipe, defaults included; `lamina train` accepts it
     ``encoder.json``        the encoder's shape
     ``tokenizer.json``      the tokenizer
+    ``data/``               the training data and dev set, if they were given as rows in memory
     ``model.safetensors``   trained parameters and buffers
     ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
     ``scores.json``         scores on the dev set at threshold 0, the tuned and the best
@@ -103,6 +104,7 @@ class Run(TrainingFolder):
         self.windows = path / "windows.safetensors"
         self.curves = path / "curves.png"
         self.checkpoint = path / "checkpoint.pt"
+        self.data = path / "data"
 
     def task(self, name: str) -> Run:
         """The folder of one of several tasks: its predictions and outputs."""
