@@ -150,13 +150,13 @@ def _usual_fix(problem: ErrorDetails, name: str) -> str:
     context = problem.get("ctx", {})
     match problem["type"]:
         case "greater_than":
-            return f"give a number greater than {context['gt']}"
+            return f"give a number greater than {context['gt']:g}"
         case "greater_than_equal":
-            return f"give a number of at least {context['ge']}"
+            return f"give a number of at least {context['ge']:g}"
         case "less_than":
-            return f"give a number less than {context['lt']}"
+            return f"give a number less than {context['lt']:g}"
         case "less_than_equal":
-            return f"give a number of at most {context['le']}"
+            return f"give a number of at most {context['le']:g}"
         case "literal_error":
             return f"choose {context['expected']}"
         case "bool_parsing" | "bool_type":

@@ -63,9 +63,9 @@ class Source:
     config: EncoderConfig
     tokenizer: Path  # a tokenizer.json
     weights: tuple[Path, ...] = ()
-    sha256: str | None = None  # of the weights, if known in advance; else use `digest`
+    sha256: str | None = None  # sha256 of the weights, if known in advance; else use `digest`
     layout: Literal["checkpoint", "run"] = "checkpoint"  # naming scheme of the weights: the family's or ours
-    base: Source | None = None  # of a run with frozen layers: where its other weights come from
+    base: Source | None = None  # for a run with frozen layers: the source of its other weights
 
 
 def find(options: EncoderOptions, *, counting: bool = False) -> Source:
@@ -136,7 +136,7 @@ def digest(source: Source) -> str | None:
     return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
-# Names to files.
+# Find the files of a name.
 
 
 def resolve(options: EncoderOptions) -> Source:
@@ -262,7 +262,7 @@ def download(name: str, *, pretrained: bool, allow_pickle: bool, revision: str |
         folder = Path(fetch(allow_patterns=[*SMALL_FILES, *weights]))
         if pretrained and allow_pickle and not any(folder.glob("*.safetensors")):
             fetch(allow_patterns=["pytorch_model*.bin"])
-    except Exception as error:  # the hub's client raises dozens of kinds; the user needs the same line for all
+    except Exception as error:  # the hub's client raises dozens of types; all mean the same for the user
         what = f"there is no such folder, and the download from the hub failed: {line(error)}"
         raise LaminaError(f"{name!r}: {what}. Fix: check the name and the network") from None
     return folder

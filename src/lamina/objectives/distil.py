@@ -136,7 +136,7 @@ class MeanOfLastSteps(LastSteps):
 class PaperDifference(LastSteps):
     """The teacher that the paper's public code uses instead of SDA's mean, only to reproduce the paper."""
 
-    DIVISOR: Final = 5  # whatever the window
+    DIVISOR: Final = 5  # for every window
 
     @property
     def needs(self) -> int:

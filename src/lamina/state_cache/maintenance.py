@@ -23,7 +23,7 @@ class StoreSummary:
     layers: tuple[int, ...]
     dtype: str
     bytes: int
-    share: float  # of the shards, that are written
+    share: float  # share of the shards that are written
     used: float  # time of the last use, in seconds since 1970
 
 

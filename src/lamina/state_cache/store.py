@@ -77,8 +77,8 @@ class Contents:
 class Shard:
     """Consecutive windows whose states are in one file."""
 
-    first: int  # window
-    last: int  # exclusive
+    first: int  # first window
+    last: int  # last window, exclusive
     bytes: int
     crc32: int | None = None  # None: not written yet
 
@@ -160,7 +160,7 @@ def stores_folder() -> Path:
     return cache_folder() / "states"
 
 
-# Writing.
+# Write.
 
 
 def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extract: Extract, progress: Progress) -> None:
@@ -253,7 +253,7 @@ def _read_index(folder: Path, contents: Contents, starts: Longs) -> list[Shard]:
     return shards
 
 
-# Checking.
+# Check.
 
 
 def _missing(folder: Path, shards: Sequence[Shard]) -> dict[int, str]:
