@@ -1,4 +1,4 @@
-"""The options of training that do not belong to one technique."""
+"""The options of a run that belong to no single technique."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lamina.errors import LaminaError
 
 
 class RateOptions(BaseModel):
-    """Learning rates of parts, instead of `train.lr`. `adapters` are LoRA's as well."""
+    """Learning rates of single parts of the model, instead of `train.lr`. `adapters` includes LoRA."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -26,6 +26,8 @@ class RateOptions(BaseModel):
 
 
 class TrainOptions(BaseModel):
+    """Optimiser, schedule, batches, checkpoints and device of a run."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     epochs: float = Field(default=2.0, gt=0)
@@ -89,14 +91,14 @@ class TrainOptions(BaseModel):
     """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
 
     @model_validator(mode="after")
-    def _annealing_knows_its_end(self) -> TrainOptions:
+    def _annealing_needs_epochs(self) -> TrainOptions:
         if self.sampling == "annealed" and self.minutes is not None:
-            raise ValueError('sampling = "annealed" must know how many epochs there are: set epochs instead of minutes')
+            raise ValueError('sampling = "annealed" needs a number of epochs. Fix: set train.epochs instead of train.minutes')
         return self
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is cuda, else mps, else cpu."""
+    """Return the device of a name; `auto` is cuda if available, else mps, else cpu."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -104,12 +106,12 @@ def choose_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise LaminaError(f"device {name!r} cannot be used here ({reason}): choose auto, cpu, cuda or mps") from error
+        raise LaminaError(f"device: {name!r} is not usable here ({reason}). Fix: choose auto, cpu, cuda or mps") from error
     return device
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 on GPUs that have it, else float32."""
+    """Return the number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
     if name == "auto":
         return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
     return torch.float32 if name == "float32" else torch.bfloat16

@@ -1,15 +1,15 @@
 """The losses of sentences and of pairs, each the mean over items.
 
-Paper: Stephens, minBERT for three tasks (002). For a pair, c is the cosine of its two vectors, z the head's logit that they
-are alike, and s the label as a share of the way from the lowest score to the highest (of two classes: 0 or 1).
+Paper: Stephens, minBERT for three tasks (002). For a pair, c is the cosine of its two vectors and z the head's logit of
+"similar". s is the label as a share of the range of scores; for two classes it is 0 or 1.
 
     cross_entropy:         -log softmax(logits)[class]
     binary_cross_entropy:  -s log sigmoid(z) - (1 - s) log(1 - sigmoid(z))
-    cosine_embedding:      1 - c for alike pairs, max(0, c - margin) for the others
-    mse:                   (c - s)^2, or (score - s)^2 of heads that say a score
+    cosine_embedding:      1 - c for similar pairs, max(0, c - margin) for the others
+    mse:                   (c - s)^2, or (score - s)^2 for heads that predict a score
 
-Departure: the cosine embedding loss is for labels of +1 and -1, but the paper gave it scores of 0 to 5, where only a label of
-exactly 1 counts, and as "alike". Here 3 of 5 and more (0.6 of the way) are alike; `paper_labels` is the paper's.
+Departure: the cosine embedding loss is for labels of +1 and -1, but the paper gave it scores of 0 to 5. There only a label of
+exactly 1 counts, as "similar". Here 3 of 5 and more (0.6 of the range) are similar; `paper_labels` computes the paper's loss.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lamina.objectives.targets import alike, need_classes, need_pairs, need_scor
 
 
 def cosine_embedding(cosine: Tensor, side: Tensor, margin: float = 0.0) -> Tensor:
-    """[I] the loss of each pair; `side` is 1 where it should be near and -1 where it should not. Others cost nothing."""
+    """Return the loss of each pair, [I]. `side` is 1 for similar pairs, -1 for dissimilar ones; others have no loss."""
     return (1 - cosine) * (side == 1) + (cosine - margin).clamp_min(0) * (side == -1)
 
 
 class ItemLoss:
-    """A mean over items."""
+    """A loss that is a mean over items."""
 
     name: str
 
@@ -42,6 +42,8 @@ class ItemLoss:
 
 
 class CrossEntropy(ItemLoss):
+    """Cross-entropy of the classes."""
+
     name = "cross_entropy"
 
     def __init__(self, label_smoothing: float) -> None:
@@ -54,6 +56,8 @@ class CrossEntropy(ItemLoss):
 
 
 class BinaryCrossEntropy(ItemLoss):
+    """Binary cross-entropy of a pair's logit."""
+
     name = "binary_cross_entropy"
 
     def __init__(self, labels: Labels) -> None:
@@ -65,6 +69,8 @@ class BinaryCrossEntropy(ItemLoss):
 
 
 class CosineEmbedding(ItemLoss):
+    """The cosine embedding loss of pairs."""
+
     name = "cosine_embedding"
 
     def __init__(self, labels: Labels, margin: float, *, paper_labels: bool) -> None:
@@ -78,20 +84,24 @@ class CosineEmbedding(ItemLoss):
 
 
 class SquaredError(ItemLoss):
+    """The squared error of a cosine or a score."""
+
     name = "mse"
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
 
     def __call__(self, model: Model, batch: Batch, outputs: PairOutputs | ScoreOutputs, totals: dict[str, float]) -> Tensor:
-        said = outputs.cosine if isinstance(outputs, PairOutputs) else outputs.scores
-        return F.mse_loss(said, shares(batch, self.labels), reduction="sum") / totals["items"]
+        predicted = outputs.cosine if isinstance(outputs, PairOutputs) else outputs.scores
+        return F.mse_loss(predicted, shares(batch, self.labels), reduction="sum") / totals["items"]
 
 
 # ---- options
 
 
 class CrossEntropyOptions(BaseModel):
+    """Options of the cross-entropy."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("classification", "concatenation")
@@ -106,6 +116,8 @@ class CrossEntropyOptions(BaseModel):
 
 
 class BinaryCrossEntropyOptions(BaseModel):
+    """Options of the binary cross-entropy; it has none but its type."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
@@ -118,7 +130,7 @@ class BinaryCrossEntropyOptions(BaseModel):
 
 
 class CosineEmbeddingOptions(BaseModel):
-    """`paper_labels`: the labels' bare numbers, of which only 1 (near) and -1 (not near) count."""
+    """Options of the cosine embedding loss."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -136,6 +148,8 @@ class CosineEmbeddingOptions(BaseModel):
 
 
 class SquaredErrorOptions(BaseModel):
+    """Options of the squared error; it has none but its type."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("regression", "cosine", "concatenation")

@@ -1,4 +1,4 @@
-"""The options of the store: when and how the states of frozen layers are stored."""
+"""The options of the store: when and how to store the states of frozen layers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ Dtype = Literal["float32", "float16", "int8"]
 
 
 class CacheOptions(BaseModel):
+    """When to store hidden states of frozen layers, and in which number format."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     use: Literal["auto", "always", "never"] = "auto"
