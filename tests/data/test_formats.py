@@ -71,7 +71,7 @@ def test_a_table_of_sentences_in_every_format(tmp_path: Path, ending: str) -> No
 
 
 def test_rows_of_the_hub_in_a_list_and_in_parquet(tmp_path: Path) -> None:
-    answers = ({"text": ["owl"], "answer_start": [28]}, {"text": [], "answer_start": []})
+    answers: tuple[object, ...] = ({"text": ["owl"], "answer_start": [28]}, {"text": [], "answer_start": []})
     keys = ("id", "title", "question", "context")
     rows = [{**{key: row[key] for key in keys}, "answers": one} for row, one in zip(ROWS, answers, strict=True)]
     for ending in (".json", ".jsonl", ".parquet"):

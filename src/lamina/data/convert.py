@@ -10,7 +10,7 @@ Tables of sentences are copied with all of their columns. Groups of questions wi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -55,9 +55,9 @@ def convert(name: str, out: Path, *, duplicate_ids: squad.DuplicateIds = "error"
         raise LaminaError(f"{out}: {ending} files are only read. Fix: name it {endings}")
     check_writes(name, [out])
     if _holds_sentences(name):
-        header, rows = _sentence_rows(name)
-        write_atomically(out, compress(out, write(header, rows)))
-        return Conversion("sentences", len(rows))
+        header, copied = _sentence_rows(name)
+        write_atomically(out, compress(out, write(header, copied)))
+        return Conversion("sentences", len(copied))
     examples, not_copied = _examples(name, duplicate_ids)
     if ending == ".json":
         content = squad.squad_bytes(examples)
@@ -113,7 +113,7 @@ def _examples(name: str, duplicate_ids: squad.DuplicateIds) -> tuple[list[Exampl
     return squad.examples_without_problems(found), tuple(sorted({field for each in found for field in each.extra}))
 
 
-def _sentence_rows(name: str) -> tuple[list[str], list[Mapping[str, object]]]:
+def _sentence_rows(name: str) -> tuple[list[str], list[Row]]:
     """Return the columns and rows of a table of sentences after a check. A broken row raises LaminaError."""
     place = locate_data(name)
     checked = load_sentences(name)
@@ -124,4 +124,4 @@ def _sentence_rows(name: str) -> tuple[list[str], list[Mapping[str, object]]]:
     table = read_table(place)
     header = [column for column in table.header if column]
     rows = [{column: row.get(column) for column in header} for _, row in table.rows if not isinstance(row, Fault)]
-    return header, list(rows)
+    return header, rows
