@@ -5,15 +5,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from lamina.data import fables, sources
+from lamina.data.convert import question_rows
 from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.fables.sentences import make_sentences
+from lamina.data.parquet import parquet_bytes
 from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.data.squad import to_squad
 from lamina.data.squad_format import SquadCorpus
@@ -201,6 +204,7 @@ class Hub(BaseHTTPRequestHandler):
 
     files = ("README.md", "data/train-v1.json", "data/dev-v1.json", "data/dev.json", "extra/a-test.csv", "b_test.jsonl")
     body = json.dumps(CORPUS).encode()
+    bodies: Mapping[str, bytes] = {}  # of files that differ from `body`
 
     def do_GET(self) -> None:
         base, _, rest = self.path.partition("?")[0].partition("/resolve/main/")
@@ -208,7 +212,8 @@ class Hub(BaseHTTPRequestHandler):
             tree = [{"type": "file", "path": file, "size": len(self.body), "oid": "0" * 40} for file in self.files]
             self.reply(200, json.dumps(tree).encode())
         elif base == "/datasets/ann/owls" and rest in self.files:
-            self.reply(200, self.body, {"ETag": '"1f"', "X-Repo-Commit": "1" * 40})
+            body = self.bodies.get(rest, self.body)
+            self.reply(200, body, {"ETag": f'"{crc32(body):x}"', "X-Repo-Commit": "1" * 40})
         elif "/ann/owls" in self.path:
             self.reply(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": "1" * 40})
         else:
@@ -302,6 +307,67 @@ def test_what_the_hub_does_not_have() -> None:
     text = complaint("bob/owls:dev")
     assert "the hub has no dataset bob/owls for you" in text
     assert "$LAMINA_DATA is not set" in text
+
+
+def parquet_of(*names: str) -> bytes:
+    """Return a parquet file of unanswerable questions with these ids, as the hub holds SQuAD 2.0."""
+    examples = [Example(name, "What flies?", "An owl flies.", (), name, "Owls") for name in names]
+    rows = question_rows(examples, texts=False)
+    return parquet_bytes(list(rows[0]), rows)
+
+
+SHARDS = {
+    "squad_v2/train-00000-of-00002.parquet": parquet_of("a", "b"),
+    "squad_v2/train-00001-of-00002.parquet": parquet_of("c"),
+    "squad_v2/validation-00000-of-00001.parquet": parquet_of("d"),
+    "other/validation-00000-of-00001-0123456789abcdef.parquet": parquet_of("e"),
+    "plain/test-00000-of-00002-0123456789abcdef.parquet": parquet_of("f"),
+    "plain/test-00001-of-00002-fedcba9876543210.parquet": parquet_of("g"),
+}
+NAMES = [
+    ("ann/owls:train", "abc"),
+    ("hub:ann/owls/squad_v2:train", "abc"),
+    ("ann/owls/squad_v2:validation", "d"),
+    ("ann/owls/other:validation", "e"),
+    ("ann/owls:test", "fg"),
+    ("hub:ann/owls/squad_v2/train-00001-of-00002.parquet", "c"),
+]
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(("name", "ids"), NAMES)
+def test_shards_and_configs_of_the_hub(monkeypatch: pytest.MonkeyPatch, name: str, ids: str) -> None:
+    monkeypatch.setattr(Hub, "files", tuple(SHARDS))
+    monkeypatch.setattr(Hub, "bodies", SHARDS)
+    assert [example.id for example in sources.load_examples(name)] == list(ids)
+
+
+@pytest.mark.usefixtures("hub")
+def test_configs_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "files", tuple(SHARDS))
+    message = complaint("ann/owls:validation")
+    assert "several files fit: other/validation-00000-of-00001-0123456789abcdef.parquet, squad_v2/valid" in message
+    assert message.endswith("0123456789abcdef.parquet, or a config, as in ann/owls/other:SPLIT")
+    assert "no file of the config 'owls' of ann/owls is named after 'train'" in complaint("ann/owls/owls:train")
+
+
+@pytest.mark.parametrize(("name", "ids"), [("ann/owls:train", "abc"), ("ann/owls:test", "fg"), ("ann/owls/other:train", "")])
+def test_a_local_folder_of_the_same_shape(tmp_path: Path, name: str, ids: str) -> None:
+    for file, content in SHARDS.items():
+        (tmp_path / "ann" / "owls" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ann" / "owls" / file).write_bytes(content)
+    if ids:
+        assert [example.id for example in sources.load_examples(name)] == list(ids)
+        (tmp_path / "ann" / "owls" / "squad_v2" / "train-00000-of-00002.parquet").unlink()
+        assert "found 1 of 2 shards" in complaint("ann/owls:train")
+    else:
+        assert "no file of ann/owls/other is named after 'train'" in complaint(name)
+
+
+@pytest.mark.usefixtures("offline")
+def test_offline_the_cache_must_hold_all_shards(cache: Path) -> None:
+    cached_hub(cache, ["squad_v2/train-00000-of-00002.parquet"])
+    assert "found 1 of 2 shards (squad_v2/train-00000-of-00002.parquet). Fix: " in complaint("ann/owls:train")
 
 
 @pytest.mark.usefixtures("offline")

@@ -54,7 +54,7 @@ def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault
 
 
 def _flat_value(value: object) -> object:
-    """Return a value of JSON-MIN. Of several choices, the first is the class."""
+    """Return a value of JSON-MIN. The first of several choices is the class."""
     if isinstance(value, Mapping) and isinstance(value.get("choices"), list) and value["choices"]:
         return value["choices"][0]
     return value

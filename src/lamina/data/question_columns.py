@@ -35,8 +35,8 @@ def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
     """
     lower = {name.lower(): name for name in reversed(header)}
     taken: dict[str, str] = {}  # role -> column
-    for role, names in QUESTION_COLUMNS.items():
-        fitting = [lower[name] for name in names if name in lower and lower[name] not in taken.values()]
+    for role, usual in QUESTION_COLUMNS.items():
+        fitting = [lower[name] for name in usual if name in lower and lower[name] not in taken.values()]
         if fitting:
             taken[role] = fitting[0]
     if missing := [role for role in ("question", "context") if role not in taken]:

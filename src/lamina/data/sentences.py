@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
-from lamina.data.problems import Fault
+from lamina.data.problems import Fault, Problem
 from lamina.data.question_columns import column_clause, holds_questions, note_once
 from lamina.data.table_formats import read_table
 from lamina.data.tabular import Table, TableRow, cell_text, text_in
@@ -91,6 +91,10 @@ class SentenceReport:
     labels: dict[str, int]
     broken: dict[int, str]
     unit: str = "line"  # what the numbers of broken rows count
+
+    def problems(self, file: str) -> list[Problem]:
+        """Return the broken rows as problems of a file."""
+        return [Problem(file, f"{self.unit} {number}", what) for number, what in self.broken.items()]
 
     def __str__(self) -> str:
         often = sorted(self.labels.items(), key=lambda item: -item[1])[:LABELS_SHOWN]

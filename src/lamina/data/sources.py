@@ -125,6 +125,14 @@ def check_questions(path: Path) -> Report:
     return multi_context.check_multi_context(path) if multi_context.holds_contexts(path) else squad.check(path)
 
 
+def locate_file(name: str) -> Path:
+    """Return the path of the data of that name. Generated data, which has no file, raises LaminaError."""
+    place = locate_data(name)
+    if isinstance(place, Bundled):
+        raise LaminaError(f"{name}: is generated and has no file. Fix: write one with lamina data convert {name} FILE.json")
+    return place
+
+
 def locate_data(name: str) -> Path | Bundled:
     """Return the place of the data of that name. The path of several files is a pattern, which `files_of` resolves.
 
