@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+INSTALLED_FROM = ("pyproject.toml", "constraints.txt", "scripts/install.sh")  # as the Makefile has it
 GENERATED = {".venv", "runs", "dist", "site", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}  # in the root
 
 
@@ -24,10 +26,16 @@ def tracked_files() -> set[str]:
 
 
 def copy_checkout(folder: Path) -> Path:
-    """Copy all tracked files, with their times: `make` must not install the copy in place of this checkout."""
+    """Copy all tracked files and return the folder.
+
+    What `make` installs from is dated back. So it is never newer than the last install, and `make` does not install the copy
+    in place of this checkout.
+    """
     for name in tracked_files():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
+    for name in INSTALLED_FROM:
+        os.utime(folder / name, (0, 0))
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
 

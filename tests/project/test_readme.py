@@ -148,6 +148,14 @@ def test_the_readme_and_the_pages_about_questions_run(copy: Path, monkeypatch: p
     assert installed_in(copy).is_relative_to(ROOT), "the environment is still that of this checkout"
 
 
+def test_make_does_not_install_a_copy(tmp_path: Path) -> None:
+    """Even if pyproject.toml is newer than the last install: the copy shares the environment of this checkout."""
+    folder = copy_checkout(tmp_path)
+    planned = subprocess.run(["make", "-n", "quickstart"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert "lamina train quickstart" in planned
+    assert "install" not in planned
+
+
 def test_every_page_with_a_command_or_an_example_is_run() -> None:
     with_steps = {str(page.relative_to(ROOT)) for page in pages() if list(steps(text_of(page)))}
     assert with_steps == {*QUESTIONS, *SENTENCES}
