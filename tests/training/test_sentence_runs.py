@@ -353,18 +353,18 @@ def test_embeddings_of_the_default_encoder_are_those_of_sentence_transformers() 
 @pytest.mark.parametrize(
     ("ask", "line"),
     [
-        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1 is neither a text nor a pair of them"),
+        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1: is neither a text nor a pair. Fix: "),
         (
             lambda r: r.classify("x", task="mood"),
-            "'mood' is no task of this model's for classes: there are sent",
+            "'mood' is no task of this model for classes. Fix: choose one of sent",
         ),
-        (lambda r: r.classify("x", task="paraphrase"), r"text 1 is one text, but the task judges a pair \(a tuple\)"),
-        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1 is a pair, but the task judges one text"),
-        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2 is empty"),
-        (lambda r: r.similarity("x", ["y"]), "one of these is a text, the other a list"),
-        (lambda r: r.similarity(["x"], ["y", "z"]), "one has 1, the other 2"),
+        (lambda r: r.classify("x", task="paraphrase"), r"text 1: is one text, but the task reads a pair \(a tuple\)"),
+        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1: is a pair, but the task reads one text"),
+        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2: is empty"),
+        (lambda r: r.similarity("x", ["y"]), "one argument is a text, the other a list. Fix: "),
+        (lambda r: r.similarity(["x"], ["y", "z"]), "the first list has 1 texts, the second 2. Fix: "),
         (lambda r: r.embed([], task="similarity"), "no text to embed"),
-        (lambda r: r.embed("x"), "several tasks for sentences: name one of paraphrase, similarity"),
+        (lambda r: r.embed("x"), "several tasks for sentences. Fix: name one of paraphrase, similarity"),
         (lambda r: r.answer("Who?", "Ada."), "does not answer questions: its heads are classification, cosine, cosine"),
     ],
 )
