@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.scoring.significance import Clusters, bootstrap_interval, items_needed, randomisation_p, tell_apart
+from lamina.scoring.significance import Clusters, bootstrap_interval, compare_scores, items_needed, randomisation_p
 from lamina.utils.arrays import Doubles
 
 STEPS = np.array([-1, -0.8, -2 / 3, -0.5, -0.4, -0.25, 0, 0.25, 0.4, 0.5, 2 / 3, 0.8, 1])
@@ -151,7 +151,7 @@ def test_so_many_questions_do_tell() -> None:
     assert items is not None and 1000 < items < 2000
     rng = np.random.default_rng(6)
     zeros = np.zeros(items)
-    told = [tell_apart(zeros, draw(rng, items, likely), resamples=500, seed=seed).verdict for seed in range(400)]
+    told = [compare_scores(zeros, draw(rng, items, likely), resamples=500, seed=seed).verdict for seed in range(400)]
     assert told.count("better") / 400 == pytest.approx(0.8, abs=0.05)
     assert "worse" not in told
 
@@ -173,24 +173,24 @@ def test_the_needed_questions_by_hand() -> None:
 def test_what_did_not_tell_is_not_enough() -> None:
     """Five texts, all in favour of one: a chance of 1 in 16, however sure their differences look."""
     differences, clusters = np.tile([1.0, 1.0, 1.0, 0.0], 15), np.repeat(np.arange(5), 12)
-    found = tell_apart(np.zeros(60), differences + 0.01 * clusters, clusters)
+    found = compare_scores(np.zeros(60), differences + 0.01 * clusters, clusters)
     assert found.verdict == "not distinguishable" and found.low > 0
     assert found.needed == 61
 
 
 def test_clusters_of_one_are_no_clusters() -> None:
     differences = draw(np.random.default_rng(0), 200, chances(0.2, 0.6))
-    assert tell_apart(np.zeros(200), differences, np.arange(200)) == tell_apart(np.zeros(200), differences)
+    assert compare_scores(np.zeros(200), differences, np.arange(200)) == compare_scores(np.zeros(200), differences)
 
 
 def test_the_order_of_items_and_the_names_of_clusters_do_not_matter() -> None:
     rng = np.random.default_rng(0)
     differences, clusters = draw(rng, 200, chances(0.2, 0.6)), rng.integers(0, 50, 200)
     order = rng.permutation(200)
-    one = tell_apart(np.zeros(200), differences, clusters)
-    other = tell_apart(np.zeros(200), differences[order], 1000 - 3 * clusters[order])
+    one = compare_scores(np.zeros(200), differences, clusters)
+    other = compare_scores(np.zeros(200), differences[order], 1000 - 3 * clusters[order])
     assert (other.low, other.high, other.p) == pytest.approx((one.low, one.high, one.p), abs=0.003)
-    plain, shuffled = (tell_apart(np.zeros(200), values) for values in (differences, differences[order]))
+    plain, shuffled = (compare_scores(np.zeros(200), values) for values in (differences, differences[order]))
     assert (shuffled.low, shuffled.high, shuffled.p) == (plain.low, plain.high, plain.p)
 
 
@@ -198,7 +198,7 @@ def test_swapping_the_systems_turns_the_verdict() -> None:
     rng = np.random.default_rng(2)
     a = rng.random(500)
     b = a + rng.normal(0.1, 0.3, 500)  # any score will do
-    one, other = tell_apart(a, b), tell_apart(b, a)
+    one, other = compare_scores(a, b), compare_scores(b, a)
     assert (one.verdict, other.verdict) == ("better", "worse")
     assert (-other.high, -other.low) == pytest.approx((one.low, one.high), abs=0.002)
     assert (other.p, other.needed) == (one.p, one.needed)
@@ -210,23 +210,23 @@ def test_swapping_the_systems_turns_the_verdict() -> None:
 def test_seeds() -> None:
     differences = draw(np.random.default_rng(0), 300, chances(0.2, 0.6))
     zeros = np.zeros(300)
-    assert tell_apart(zeros, differences, seed=4) == tell_apart(zeros, differences, seed=4)
-    assert tell_apart(zeros, differences, seed=4) != tell_apart(zeros, differences, seed=5)
+    assert compare_scores(zeros, differences, seed=4) == compare_scores(zeros, differences, seed=4)
+    assert compare_scores(zeros, differences, seed=4) != compare_scores(zeros, differences, seed=5)
 
 
 def test_equal_systems() -> None:
     scores = np.random.default_rng(0).random(50)
-    same = tell_apart(scores, scores)
+    same = compare_scores(scores, scores)
     assert (same.mean, same.low, same.high, same.p, same.needed) == (0, 0, 0, 1, None)
     assert same.verdict == "not distinguishable"
-    balanced = tell_apart(np.zeros(4), np.array([0.1, 0.2, -0.1, -0.2]))
+    balanced = compare_scores(np.zeros(4), np.array([0.1, 0.2, -0.1, -0.2]))
     assert balanced.needed is None and balanced.p == 1
 
 
 @pytest.mark.parametrize("items", [1, 2, 4, 5])
 def test_a_handful_of_differing_items_is_not_enough(items: int) -> None:
     """All in favour of one: the chance of that is 2 in 2^5 at most."""
-    found = tell_apart(np.zeros(100), np.array([1.0] * items + [0.0] * (100 - items)))
+    found = compare_scores(np.zeros(100), np.array([1.0] * items + [0.0] * (100 - items)))
     assert found.verdict == "not distinguishable" and found.p > 0.05
     assert found.low <= items / 100 <= found.high
 
@@ -236,7 +236,7 @@ def test_memory_is_bounded() -> None:
     differences = np.random.default_rng(0).normal(size=5000)
     tracemalloc.start()
     try:
-        tell_apart(np.zeros(5000), differences, resamples=2000)
+        compare_scores(np.zeros(5000), differences, resamples=2000)
         assert tracemalloc.get_traced_memory()[1] < 30e6
     finally:
         tracemalloc.stop()
@@ -244,12 +244,12 @@ def test_memory_is_bounded() -> None:
 
 def test_mistakes() -> None:
     with pytest.raises(LaminaError, match="scores of 3 and of 2 items"):
-        tell_apart(np.zeros(3), np.zeros(2))
+        compare_scores(np.zeros(3), np.zeros(2))
     with pytest.raises(LaminaError, match="2 clusters for 3 items"):
-        tell_apart(np.zeros(3), np.zeros(3), np.array([0, 1]))
+        compare_scores(np.zeros(3), np.zeros(3), np.array([0, 1]))
     with pytest.raises(LaminaError, match="from at least 2 clusters, not from 1"):
-        tell_apart(np.zeros(3), np.zeros(3), np.zeros(3, np.int64))
+        compare_scores(np.zeros(3), np.zeros(3), np.zeros(3, np.int64))
     with pytest.raises(LaminaError, match="from at least 2 items, not from 0"):
-        tell_apart(np.zeros(0), np.zeros(0))
+        compare_scores(np.zeros(0), np.zeros(0))
     with pytest.raises(LaminaError, match="one finite number an item"):
-        tell_apart(np.zeros(2), np.array([0.0, np.nan]))
+        compare_scores(np.zeros(2), np.array([0.0, np.nan]))
