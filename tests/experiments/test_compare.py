@@ -209,7 +209,9 @@ def test_folders_with_something_missing(dev: Path, tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"nbest\.json: no such file"):
         compare(run.path, run.path, at="zero")
     run.outputs.unlink()
-    with pytest.raises(LaminaError, match=r"has no outputs\.safetensors: only a run that has data.dev stores one"):
+    with pytest.raises(
+        LaminaError, match=r"has no outputs\.safetensors, which needs a dev set\. Fix: train the run with data\.dev"
+    ):
         compare(run.path, run.path)
 
 

@@ -53,17 +53,16 @@ _LOW = 0xFFFFFFFF
 
 
 class AnswerOptions(BaseModel):
-    """Options of decoding.
+    """Options of decoding. `answers.across_contexts` describes the two rules of `across`."""
 
-    `n_best` is how many different answers to keep per example, `max_tokens` their maximum length. `across` is the rule that
-    merges several contexts of one question (`answers.across_contexts`).
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     n_best: PositiveInt = 20
+    """Number of different answers to keep for each example."""
     max_tokens: PositiveInt = 30
+    """Largest number of tokens of an answer."""
     across: Across = "margin"
+    """How to compare answers from several contexts: by the margin above "no answer", or by the paper's probabilities."""
 
 
 _DEFAULT = AnswerOptions()

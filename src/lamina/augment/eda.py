@@ -49,21 +49,28 @@ _PARTICLES: Final = tuple(
 
 
 class EdaOptions(BaseModel):
-    """Options of EDA. All `operations` run in their order on every context.
+    """Options of EDA. Each operation changes max(1, floor(alpha N)) of the N words of a context.
 
-    Each changes max(1, floor(alpha N)) of a context's N words, but "delete" removes each word with probability alpha. A
-    `ramp` counts epochs of the task's own data. A task with more than train.epochs of them has full strength in the last.
+    "delete" removes each word with probability alpha.
+    A `ramp` counts epochs of the task's own data. A task with more than train.epochs of them has full strength in the last.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    alpha: float = Field(default=0.1, ge=0, le=1)  # the strength
-    ramp: bool = False  # grow from 0 at the start of training to alpha at its end
-    ramp_by: Literal["progress", "epoch"] = "progress"  # grow with every example, or once an epoch as in the paper
+    alpha: float = Field(default=0.1, ge=0, le=1)
+    """Share of the words of a context that each operation changes, from 0 to 1."""
+    ramp: bool = False
+    """Raise the strength from 0 at the start of the run to `alpha` at its end."""
+    ramp_by: Literal["progress", "epoch"] = "progress"
+    """Raise the strength with every example, or once per epoch as in the paper."""
     operations: tuple[Operation, ...] = Field(default=("swap", "delete", "duplicate"), min_length=1)
-    synonyms: str | None = None  # a file with a group of synonyms on each line, for "synonyms" and "insert"
-    mix: bool = False  # add the augmented contexts to the originals, one to one, instead of replacing them
-    paper_leak: bool = False  # do not augment contexts without an answer, which reveals the label
+    """Operations on the words of a context; all run, in this order."""
+    synonyms: str | None = None
+    """File of synonyms, one group per line, for the operations `synonyms` and `insert`."""
+    mix: bool = False
+    """Train on the original contexts too, one for each changed context."""
+    paper_leak: bool = False
+    """Leave contexts without an answer unchanged, as in the paper, which reveals the label."""
 
     @model_validator(mode="after")
     def _check_synonyms(self) -> EdaOptions:
@@ -103,10 +110,9 @@ def augment_all(
     share: float | Sequence[float] = 1.0,
     synonyms: Synonyms = NO_SYNONYMS,
 ) -> list[Example]:
-    """Return the augmented examples of one epoch.
+    """Return the augmented examples of one epoch. With `mix`, the originals come first, and augmented ids end in `#eda`.
 
-    With `mix`, the original examples come first, and `#eda` is added to the ids of the augmented ones. `share` is the share of
-    training that is done, one number for all examples or one for each.
+    `share` is the share of training that is done, one number for all examples or one for each.
     """
     shares = [share] * len(examples) if isinstance(share, float | int) else share
     augmented = [
@@ -147,15 +153,11 @@ def augment(
     return replace(example, context=context, answers=answers)
 
 
-# The text as pieces
-
-
 @dataclass(slots=True)
 class _Piece:
-    """A word, or an answer widened to whole words, and the white space after it.
+    """A word, or an answer widened to whole words, and the white space after it. It does not change without a `group`.
 
-    A piece without a `group` does not change. Other pieces move within their group: the words of a sentence on one side of
-    an answer.
+    Other pieces move within their group: the words of a sentence on one side of an answer.
     """
 
     text: str
@@ -296,9 +298,6 @@ def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
             piece.group = None if ends else piece.group + sentences
         sentences += ends
     return pieces
-
-
-# Synonyms
 
 
 def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:

@@ -14,10 +14,12 @@ from lamina.utils.files import expanded
 
 
 class AugmentOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     eda: EdaOptions | None = None
+    """Change words of the contexts; without it, contexts stay unchanged."""
     unanswerable: UnanswerableOptions | None = None
+    """Add synthetic unanswerable questions; without it, none is added."""
 
     @property
     def per_epoch(self) -> bool:

@@ -51,12 +51,16 @@ class UnanswerableOptions(BaseModel):
     paired with the other contexts of its source, unless its text is unchanged.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    share: float = Field(default=0.4, gt=0, lt=1)  # of unanswerable questions, including those of the data
+    share: float = Field(default=0.4, gt=0, lt=1)
+    """Share of unanswerable questions to reach, between 0 and 1, including those of the data."""
     kinds: tuple[SyntheticKind, ...] = Field(default=("entity", "antonym", "number", "paragraph"), min_length=1)
-    per_epoch: bool = True  # different questions in every epoch, instead of the same
-    replace: bool = False  # replace their source questions, so that the number of questions does not change
+    """Kinds of change that make a question unanswerable."""
+    per_epoch: bool = True
+    """Write new questions in every epoch instead of reusing those of the first."""
+    replace: bool = False
+    """Replace the source questions instead of adding to them, so the number of questions stays."""
 
 
 def with_unanswerable(
