@@ -278,8 +278,8 @@ def test_the_recipes_of_paper_002_leave_out_the_dev_sets(shared: Path, monkeypat
         ({"encoder": {}, "vocabulary": {}}, "vocabulary: an encoder has its own"),
         ({"shape": "tinny"}, "there is no 'tinny'; did you mean tiny?"),
         ({"shape": {"layers": 1, "hidden": 10, "heads": 3}}, "10 wide cannot be cut into 3 equal heads"),
-        ({"mask": {"shares": 0.1}}, "mask.shares: no such field; did you mean mask.share?"),
-        ({"texts": [{"source": "a", "colums": ["b"]}]}, "no such field; did you mean texts.columns?"),
+        ({"mask": {"shares": 0.1}}, "mask.shares: no such field. Fix: did you mean mask.share?"),
+        ({"texts": [{"source": "a", "colums": ["b"]}]}, "no such field. Fix: did you mean texts.columns?"),
         ({"packed": "tight"}, "packed: Input should be 'join' or 'none' (given: 'tight')"),
         ({"train": {"lr": 0}}, "train.lr: Input should be greater than 0"),
     ],
@@ -320,7 +320,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert again.out.startswith("held out before: loss ")
     assert f"--set encoder.model={tmp_path / 'out'}" in again.out
     wrong = lamina("pretrain", "sentence", "--out", tmp_path / "x")
-    assert (wrong.code, wrong.err) == (2, "lamina: sentence: no such recipe file or name; did you mean sentences?\n")
+    assert (wrong.code, wrong.err) == (2, "lamina: sentence: no such recipe file or name. Fix: did you mean sentences?\n")
 
 
 def test_pairs_train_next_sentences(tmp_path: Path) -> None:

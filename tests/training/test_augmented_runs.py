@@ -142,14 +142,14 @@ def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
     eda = {"alpha": 0.5, "ramp": True, "ramp_by": "epoch", "operations": ["delete"]}
     first, *_, last = np.array_split(changes(recipe(tmp_path, "train.epochs=3", augment={"eda": eda})), 4)
     assert not first.any() and last.mean() > 0
-    with pytest.raises(LaminaError, match=r"ramp_by = \"epoch\" changes nothing in the first epoch: raise train\.epochs"):
+    with pytest.raises(LaminaError, match=r"ramp_by = \"epoch\" changes nothing in one epoch\. Fix: raise train\.epochs"):
         recipe(tmp_path, "train.epochs=1", augment={"eda": eda})
     with pytest.raises(LaminaError, match=r"augment\.eda\.operations"):
         recipe(tmp_path, augment={"eda": {"operations": []}})
 
 
 def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:
-    with pytest.raises(LaminaError, match=r"augment\.eda\.ramp must know how many epochs there are: set train\.epochs"):
+    with pytest.raises(LaminaError, match=r"augment\.eda\.ramp needs a number of epochs\. Fix: set train\.epochs"):
         recipe(tmp_path, "train.minutes=1", augment={"eda": {"ramp": True}})
     recipe(tmp_path, "train.minutes=1", **EDA)
 

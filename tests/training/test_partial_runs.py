@@ -86,7 +86,7 @@ def test_a_folder_of_runs_can_be_moved(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     assert np.array_equal(logits(tmp_path / "there" / "top"), before)
     shutil.rmtree(tmp_path / "there" / "base")
-    with pytest.raises(LaminaError, match="holds only what it trained, and the encoder below is not here"):
+    with pytest.raises(LaminaError, match="holds only what it trained, and the encoder that it started from is not here"):
         lamina.load(tmp_path / "there" / "top")
     assert base.path == Path("base")
 
@@ -115,7 +115,7 @@ def test_a_run_starts_from_another_that_trained_a_part(tmp_path: Path) -> None:
 
 def test_a_run_with_adapters_is_no_start_for_another(tmp_path: Path) -> None:
     run = trainer.train(recipe(tmp_path, tune=PARTS["adapters"]), tmp_path / "run")
-    with pytest.raises(LaminaError, match="holds adapters or LoRA"):
+    with pytest.raises(LaminaError, match="has adapters or LoRA"):
         trainer.train(recipe(tmp_path, encoder={"model": str(run.path)}), tmp_path / "next")
 
 

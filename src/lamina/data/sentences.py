@@ -34,12 +34,16 @@ class ColumnOptions(BaseModel):
     """The columns of a table (keys of JSONL) that hold what is read. What is not named is guessed from usual names; once a
     text is named, no other text is guessed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     first: str | None = None
+    """Column of the text, or of the first text of a pair; guessed if not given."""
     second: str | None = None
+    """Column of the second text of a pair; guessed if neither text is given."""
     label: str | None = None
+    """Column of the label; guessed if not given."""
     id: str | None = None
+    """Column of the id; guessed if not given."""
 
 
 GUESSED: Final = ColumnOptions()

@@ -43,11 +43,14 @@ KNOWN_SPECIALS = (  # of all families
 
 
 class MaskOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     share: float = Field(default=0.15, gt=0, lt=1)
+    """Share of the tokens of a sequence to predict, between 0 and 1."""
     replace: Literal["80/10/10", "all"] = "80/10/10"
+    """Replace chosen tokens 80% by [MASK], 10% by a random token, 10% not; or all by [MASK]."""
     whole_words: bool = False
+    """Choose all tokens of a word together."""
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,20 @@ from lamina.training.schedules import Schedule
 class ShapeOptions(BaseModel):
     """An encoder of BERT's family that starts from random weights."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     layers: int = Field(ge=1)
+    """Number of layers."""
     hidden: int = Field(ge=1)
+    """Size of the hidden states; a multiple of `heads`."""
     heads: int = Field(ge=1)
-    intermediate: int | None = Field(default=None, ge=1)  # None: four times `hidden`
+    """Number of attention heads of a layer."""
+    intermediate: int | None = Field(default=None, ge=1)
+    """Size of the feed-forward network's inner vectors; without it, four times `hidden`."""
     positions: int = Field(default=512, ge=8)
+    """Longest sequence that the encoder accepts, in tokens, at least 8."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout, from 0 to below 1."""
 
     @model_validator(mode="after")
     def _heads_are_equal(self) -> ShapeOptions:
@@ -56,52 +62,84 @@ class ShapeOptions(BaseModel):
 class NspOptions(BaseModel):
     """Next-sentence prediction: on texts of several sentences, and on labelled pairs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    weight: float = Field(default=1.0, gt=0)  # of its loss beside that of the masked tokens
-    pairs: tuple[PairSource, ...] = ()  # tables of pairs: duplicates count as following each other
+    weight: float = Field(default=1.0, gt=0)
+    """Factor of the next-sentence loss beside the loss of masked tokens."""
+    pairs: tuple[PairSource, ...] = ()
+    """Tables of pairs of texts; pairs labelled as duplicates count as following each other."""
 
 
 class PretrainOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     epochs: float = Field(default=1.0, gt=0)
+    """Number of epochs; fractions are allowed."""
     lr: float = Field(default=1e-4, gt=0)
-    head_lr: float = Field(default=3e-3, gt=0)  # while the head trains alone
-    schedule: Schedule = "linear"  # after the warm-up
-    warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
-    cycles: int = Field(default=2, ge=1)  # of cosine_restarts
-    decay: float = Field(default=0.96, gt=0, le=1)  # of exponential: what is left of the rate when it falls
-    decay_every: float = Field(default=1.0, gt=0)  # of exponential: epochs after which it falls
+    """Highest learning rate of AdamW."""
+    head_lr: float = Field(default=3e-3, gt=0)
+    """Learning rate while the head trains alone."""
+    schedule: Schedule = "linear"
+    """How the learning rate falls after the warm-up."""
+    warmup: float = Field(default=0.06, ge=0, lt=1)
+    """Share of the steps in which the learning rate rises from 0, below 1."""
+    cycles: int = Field(default=2, ge=1)
+    """How many times `cosine_restarts` falls to 0."""
+    decay: float = Field(default=0.96, gt=0, le=1)
+    """Factor that `exponential` multiplies the rate by, above 0 to 1."""
+    decay_every: float = Field(default=1.0, gt=0)
+    """Number of epochs between two decays of `exponential`."""
     weight_decay: float = Field(default=0.01, ge=0)
+    """Weight decay of matrices; vectors such as biases and norms have none."""
     clip: float = Field(default=1.0, gt=0)
-    batch_tokens: int = Field(default=4096, ge=1)  # padded tokens of a step
-    memory_tokens: int = Field(default=4096, ge=1)  # padded tokens at once: a step is cut into micro-batches of this size
-    evaluate_every: float = Field(default=0.25, gt=0)  # epochs
+    """Largest norm of the gradient; longer gradients are scaled down to it."""
+    batch_tokens: int = Field(default=4096, ge=1)
+    """Number of tokens per step, with padding."""
+    memory_tokens: int = Field(default=4096, ge=1)
+    """Number of tokens, with padding, in memory at once; larger steps are cut into micro-batches."""
+    evaluate_every: float = Field(default=0.25, gt=0)
+    """Number of epochs between two evaluations on the held-out split."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
+    """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)
+    """Number that fixes every random choice of the run."""
     threads: int | None = Field(default=None, ge=1)
+    """Number of processor threads; without it, torch's own choice."""
     device: str = "auto"
+    """Device to train on: `auto`, `cpu`, `cuda` or `mps`."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
 
 
 class PretrainRecipe(BaseModel):
     """Either `encoder`, a checkpoint with its own vocabulary, or `shape`, random weights with a new `vocabulary`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     texts: tuple[TextSource, ...] = ()
-    exclude: tuple[TextSource, ...] = ()  # texts that must not be among them, such as a dev set's
+    """Sources of the texts to train on."""
+    exclude: tuple[TextSource, ...] = ()
+    """Sources of texts that must not be among the training texts, such as a dev set."""
     encoder: EncoderOptions | None = None
-    shape: str | ShapeOptions | None = None  # a preset such as "tiny", or numbers
+    """Pretrained encoder to start from; give this or `shape`."""
+    shape: str | ShapeOptions | None = None
+    """Shape of a new encoder with random weights: a preset such as `tiny`, or its sizes."""
     vocabulary: VocabularyOptions | None = None
-    length: int = Field(default=128, ge=8)  # tokens of a sequence
+    """Vocabulary to build for a new encoder; only with `shape`."""
+    length: int = Field(default=128, ge=8)
+    """Number of tokens of a sequence, at least 8."""
     packed: Packed = "join"
+    """Fill a sequence with several texts (`join`), or give every text its own (`none`)."""
     mask: MaskOptions = MaskOptions()
+    """Which tokens to mask."""
     nsp: NspOptions | None = None
-    head_first: float = Field(default=0.1, ge=0, lt=1)  # share of the steps in which a new head trains alone
-    holdout: float = Field(default=0.05, ge=0, lt=1)  # share of the texts
+    """Add next-sentence prediction; without it, only masked tokens are predicted."""
+    head_first: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the steps in which a new head trains alone, below 1."""
+    holdout: float = Field(default=0.05, ge=0, lt=1)
+    """Share of the texts in the held-out split, below 1."""
     train: PretrainOptions = PretrainOptions()
+    """Optimiser, schedule, batches and device of the run."""
 
     @model_validator(mode="before")
     @classmethod

@@ -28,17 +28,21 @@ _SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)\
 class TableOptions(BaseModel):
     """How a table (CSV, TSV or JSONL) is read. What separates the cells of a line is read off its first line."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    source: str  # a path, or a name in $LAMINA_DATA
-    skip_every: int | None = Field(default=None, ge=2)  # leave out rows 0, n, 2n, …: where these are a dev set
-    skip_broken: bool = False  # leave out broken rows, with a warning
+    source: str
+    """Path of a file, or a name in $LAMINA_DATA."""
+    skip_every: int | None = Field(default=None, ge=2)
+    """Skip rows 0, n, 2n and so on, if these are a dev set; n is at least 2."""
+    skip_broken: bool = False
+    """Skip broken rows with a warning instead of an error."""
 
 
 class TextSource(TableOptions):
     """Texts: with `columns`, a table's cells; a plain text file's blocks between blank lines; else SQuAD's contexts."""
 
     columns: tuple[str, ...] = ()
+    """Columns of a table to read texts from; without them, the file is plain text or SQuAD."""
 
     @model_validator(mode="before")
     @classmethod
@@ -51,7 +55,9 @@ class PairSource(TableOptions):
     """Pairs of texts with a label: 1 (or true) where the second can follow the first, such as a paraphrase of it."""
 
     columns: tuple[str, str]
+    """The two columns that hold the texts of a pair."""
     label: str
+    """Column that is 1 or true if the second text can follow the first."""
 
 
 TextPair = tuple[str, str, bool]  # and whether the second follows the first

@@ -25,12 +25,16 @@ MOST_UNKNOWN = 0.1  # of the words
 
 
 class VocabularyOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    size: int = Field(default=8000, ge=len(SPECIALS) + 1)  # entries
+    size: int = Field(default=8000, ge=len(SPECIALS) + 1)
+    """Number of entries of the vocabulary."""
     lowercase: bool = True
-    keep_accents: bool = True  # False also takes Hangul apart
-    min_count: int = Field(default=2, ge=1)  # how often a piece must occur
+    """Convert texts to lower case."""
+    keep_accents: bool = True
+    """Keep accents; `false` also splits Hangul syllables into letters."""
+    min_count: int = Field(default=2, ge=1)
+    """Number of occurrences that a piece needs to enter the vocabulary."""
 
 
 def train_vocabulary(texts: Sequence[str], options: VocabularyOptions) -> str:

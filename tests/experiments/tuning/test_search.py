@@ -220,7 +220,7 @@ def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path)
 @pytest.mark.parametrize(
     ("space", "settings", "complaint"),
     [
-        ("train.lrr = [1e-4]", [], "{space}: train.lrr: no such field; did you mean train.lr?"),
+        ("train.lrr = [1e-4]", [], "{space}: train.lrr: no such field. Fix: did you mean train.lr?"),
         ("train.lr = [1e-4, -1]", [], "{space}: train.lr: Input should be greater than 0 (given: -1)"),
         ("window.length = [64, 9999]", [], "window.length = 9999, but the positions of tiny end at 512: lower window.length"),
         ("train.lr = [1e-4]", ["data.holdout=0"], "data.holdout = 0: a search scores its trials on a held-out split"),

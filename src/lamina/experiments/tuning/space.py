@@ -41,24 +41,33 @@ FIXED = (
 class SearchOptions(BaseModel):
     """How to search a space."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     method: Literal["grid", "tpe", "random"] = "grid"
-    trials: int | None = Field(default=None, ge=1)  # 20 if not given; of a grid, all
+    """How to choose settings: all combinations, by TPE, or at random."""
+    trials: int | None = Field(default=None, ge=1)
+    """Number of trials; without it, 20, or every combination of a grid."""
     seed: int = Field(default=0, ge=0)
-    halving: bool = False  # stop a trial that is not in the better half after 1/8, 1/4 or 1/2 of its training
-    workers: int = Field(default=1, ge=1)  # trials at the same time
+    """Number that fixes the random choices of the search."""
+    halving: bool = False
+    """Stop a trial that is not in the better half after 1/8, 1/4 or 1/2 of its steps."""
+    workers: int = Field(default=1, ge=1)
+    """Number of trials to run at the same time."""
 
 
 class Range(BaseModel):
     """From `low` to `high`, both included."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     low: StrictInt | StrictFloat
+    """Smallest value, included."""
     high: StrictInt | StrictFloat
-    log: bool = False  # evenly by orders of magnitude
+    """Largest value, included."""
+    log: bool = False
+    """Draw values evenly on a logarithmic scale."""
     step: StrictInt | StrictFloat | None = Field(default=None, gt=0)
+    """Distance between two values; without it, every value in the range is possible."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Range:
@@ -78,10 +87,12 @@ class Range(BaseModel):
 
 
 class Space(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     search: SearchOptions = SearchOptions()
+    """How to search the space."""
     space: dict[str, Range | tuple[Any, ...]]
+    """Values or ranges to try, by the name of a recipe field such as `train.lr`."""
 
     @property
     def trials(self) -> int:
