@@ -92,7 +92,7 @@ class Spans(Questions):
     def predict(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision
     ) -> dict[str, JsonObject]:
-        """Return files in the format of the official SQuAD script. `questions` has one answer for all contexts of a question."""
+        """Return files in the format of the official SQuAD script. `questions` has one answer per question."""
         return self.files_of(_decode(outputs, data, settings), data.examples, settings, decision, self.predicts)
 
     def files_of(
