@@ -115,7 +115,7 @@ def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
         (["train", "quickstart", "--set", "train.epoch=1"], "did you mean train.epochs"),
         (["train", "quickstart", "--set", "train.lr"], "--set train.lr"),
         (["train", "quickstart", "--set", "encoder.model=bert-base-cased"], "pretrained"),
-        (["train", "quickstart", "--set", "window.length=4000"], "lower window.length"),
+        (["train", "quickstart", "--set", "window.length=4000"], "Fix: set window.length to at most"),
         (["evaluate", "nowhere", "--data", "x.json"], "not a run folder"),
         (["score", "--data", "nothing.json", "--predictions", "p.json"], "nothing.json"),
         (["ask", "--context", "nothing.txt", "Who?"], "nothing.txt"),

@@ -80,10 +80,10 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
 @pytest.mark.parametrize(
     ("settings", "message", "mended"),
     [
-        (["terms.rdrop.weight=1", "encoder.dropout=0"], "terms.rdrop .* nothing drops out", ["encoder.attention_dropout=0.1"]),
-        (["terms.rdrop.weight=1", "tune.layers=0"], "terms.rdrop .* nothing drops out", ["tune.dropout=true"]),
-        (["data.choose=first"], 'data.choose = "first" chooses nothing: say how many', ["data.contexts=1"]),
-        (["augment.eda.synonyms=words"], "augment.eda.synonyms are for the operations", ['augment.eda.operations=["insert"]']),
+        (["terms.rdrop.weight=1", "encoder.dropout=0"], "terms.rdrop: .* has no dropout", ["encoder.attention_dropout=0.1"]),
+        (["terms.rdrop.weight=1", "tune.layers=0"], "terms.rdrop: .* has no dropout", ["tune.dropout=true"]),
+        (["data.choose=first"], 'data.choose: "first" has no effect without data.contexts', ["data.contexts=1"]),
+        (["augment.eda.synonyms=words"], "augment.eda.synonyms: only the operations", ['augment.eda.operations=["insert"]']),
     ],
 )
 def test_what_would_do_nothing_is_refused(
