@@ -72,7 +72,9 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
     late = trainer.train(recipe(folder, "terms.distil.window=2", "terms.distil.start=5"), tmp_path / "late")
     assert losses(late)[:5] == losses(plain)[:5]
     assert losses(late)[5] > losses(plain)[5]
-    with pytest.warns(LaminaWarning, match=r"terms.distil begins after 1000 steps, but there are \d+: let it begin earlier"):
+    with pytest.warns(
+        LaminaWarning, match=r"terms.distil: begins after 1000 steps, but the run has \d+. Fix: let it begin earlier"
+    ):
         never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
     assert never.model.read_bytes() == plain.model.read_bytes()
 
