@@ -80,7 +80,10 @@ def options(settings: dict[str, str]) -> str:
 
 
 def run(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Run all commands and examples of a text and return the output of the commands. A shell runs `make`, pipes and redirections."""
+    """Run all commands and examples of a text, and return the output of the commands.
+
+    A shell runs `make`, pipes and redirections.
+    """
     monkeypatch.chdir(folder)
     monkeypatch.setenv("LAMINA_CACHE", str(folder / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -207,7 +207,7 @@ def test_other_tasks_raise() -> None:
 
 
 def test_decoder_equals_its_definition() -> None:
-    """Compare with a simple version of the rules: all products, the best few of each window, whole words, equal texts summed."""
+    """Compare with a simple version: all products, the best few of each window, whole words, equal texts summed."""
     random = np.random.default_rng(0)
     texts = ["the miller of the old miller sold unbelievable honeycombs to Unbelievable bakers " * 3, "one word", "x"]
     cutting = Cutting(["who?"] * 3, texts, tokenizer(), WindowOptions(length=24, overlap=6, query=None), words=True)

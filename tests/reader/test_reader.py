@@ -175,6 +175,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 @pytest.mark.slow
 def test_long_text_needs_little_memory() -> None:
-    """Answer from two megabytes, half a million tokens: their windows alone would need more. docs/log.md has the figure for 50 MB."""
+    """Answer from two megabytes, half a million tokens, whose windows alone would need more memory.
+
+    docs/log.md has the figure for 50 MB.
+    """
     done = subprocess.run([sys.executable, "-c", LONG, TRAINED, "2000000"], check=True, capture_output=True, text=True)
     assert int(done.stdout) < 300
