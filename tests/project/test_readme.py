@@ -1,7 +1,7 @@
 """Every command and every example of the README runs, in the README's order.
 
-Commands that train get options that make them small: a random encoder of three layers, few questions. Nothing else is
-changed. `tests/project/whole_quickstart.py` trains the real quickstart.
+Trainings get options that make them small: a random encoder of three layers, few questions. Nothing else differs from what
+the README says. `tests/project/whole_quickstart.py` trains the real quickstart.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.checkout import ROOT, copy_checkout, installed_in
 from tests.command import lamina
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RECURSIVE = "make test"  # the command that runs this test
+RECURSIVE = "make test"  # what runs this test
 LAMINA = ".venv/bin/lamina"
 
-APART = "## Judge sentences"  # it does not depend on other sections, so it can run in parallel
+APART = "## Judge sentences"  # needs nothing of the other sections, so that it can run beside them
 
 
 def parts() -> tuple[str, str]:
-    """Return the README without the independent section, and that section."""
+    """The README without the section that stands alone, and that section."""
     before, heading, rest = README.partition(f"{APART}\n")
     section, next_heading, after = rest.partition("\n## ")
     assert heading and next_heading
@@ -47,7 +47,7 @@ def commands(text: str = README) -> list[str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a checkout in a path with spaces, with the small encoder that the runs start from."""
+    """A checkout in a path with spaces, and in it the small encoder that the trainings start from."""
     folder = copy_checkout(tmp_path_factory.mktemp("a fresh checkout"))
     torch.manual_seed(0)
     shape = {"num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
@@ -58,12 +58,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 SMALL = {"encoder.model": "small", "train.threads": "1"}
-FEW = {"data.questions": "60", "data.dev_questions": "40"}  # as in the README: `average` needs equal recipes
+FEW = {"data.questions": "60", "data.dev_questions": "40"}  # as the README has it: `average` wants equal recipes
 FEW_SENTENCES = {f"tasks.{task}.{name}": few for task in ("sentiment", "paraphrase", "similarity") for name, few in FEW.items()}
 
 
 def small(command: str) -> str:
-    """Return a command that trains with more options; options that it has itself stay."""
+    """The same command with more options, where it trains; what it sets itself stays as it is."""
     match command.split()[:3]:
         case ["make", "quickstart"]:
             return f"{command} settings='{options(SMALL | FEW)}'"
@@ -80,10 +80,7 @@ def options(settings: dict[str, str]) -> str:
 
 
 def run(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Run all commands and examples of a text, and return the output of the commands.
-
-    A shell runs `make`, pipes and redirections.
-    """
+    """Run all commands and examples of a text; what the commands printed. A shell runs `make`, pipes and redirections."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("LAMINA_CACHE", str(folder / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -112,7 +109,7 @@ def in_shell(command: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("sentences")
-def test_commands_and_examples_of_sentences_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_and_examples_of_sentences_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run(parts()[1], copy, monkeypatch)
     scores = read_json(copy / "runs/sentences/scores.json")
     assert scores.keys() == {"sentiment", "paraphrase", "similarity", "overall"}
@@ -126,7 +123,7 @@ def test_commands_and_examples_of_sentences_run(copy: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("quickstart")
-def test_commands_and_examples_of_the_readme_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_and_examples_of_the_readme_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert commands()[:2] == ["make quickstart", RECURSIVE]
     printed = run(parts()[0], copy, monkeypatch)
     assert len(re.findall(r"^A: (.*)$", printed["make quickstart"], re.MULTILINE)) == 3
@@ -137,14 +134,14 @@ def test_commands_and_examples_of_the_readme_run(copy: Path, monkeypatch: pytest
     assert installed_in(copy).is_relative_to(ROOT), "the environment is still that of this checkout"
 
 
-def test_small_command_only_has_more_options() -> None:
+def test_a_command_made_small_only_has_more_options() -> None:
     changed = [command for command in commands() if small(command) != command]
     assert all(small(command).startswith(f"{command} ") for command in changed)
     trains = ("make quickstart", f"{LAMINA} train ", f"{LAMINA} pretrain ", f"{LAMINA} tune ")
     assert changed == [command for command in commands() if command.startswith(trains)]
 
 
-def test_readme_names_only_commands_that_exist() -> None:
+def test_the_readme_names_no_command_that_does_not_exist() -> None:
     from typer.main import get_group
 
     from lamina.cli import app

@@ -31,7 +31,7 @@ class TableOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str  # a path, or a name in $LAMINA_DATA
-    skip_every: int | None = Field(default=None, ge=2)  # leave out rows 0, n, 2n, …, for example because they are a dev set
+    skip_every: int | None = Field(default=None, ge=2)  # leave out rows 0, n, 2n, …: where these are a dev set
     skip_broken: bool = False  # leave out broken rows, with a warning
 
 

@@ -29,8 +29,8 @@ class VocabularyOptions(BaseModel):
 
     size: int = Field(default=8000, ge=len(SPECIALS) + 1)  # entries
     lowercase: bool = True
-    keep_accents: bool = True  # False also splits Hangul syllables into letters
-    min_count: int = Field(default=2, ge=1)  # occurrences that a piece needs
+    keep_accents: bool = True  # False also takes Hangul apart
+    min_count: int = Field(default=2, ge=1)  # how often a piece must occur
 
 
 def train_vocabulary(texts: Sequence[str], options: VocabularyOptions) -> str:

@@ -37,7 +37,7 @@ class Trained:
     recipe: Recipe
     model: Model
     tokenizer: Tokenizer
-    decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; others have the default of their kind
+    decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; the default of its kind where there is none
 
     def decision(self, task: str) -> Decision:
         """Return the decision of a task, which turns its outputs into predictions."""
@@ -81,19 +81,18 @@ class Trained:
 def load_trained(
     name: str | Path, device: torch.device, *, allow_pickle: bool = False, tokenizer: str | None = None
 ) -> Trained:
-    """Load a finished run, or a checkpoint with a trained span head. `name` is a folder or a hub id."""
+    """A finished run of ours, or a checkpoint with a trained span head: a folder or a hub id."""
     folder = expanded(name)
     if Run(folder).recipe.is_file() or Run(folder).exists:
         if tokenizer is not None and expanded(tokenizer).resolve() != folder.resolve():
-            raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave the tokenizer {tokenizer!r} out")
-        with torch.random.fork_rng(devices=[]):  # building draws random weights; the caller's generator must not change
+            raise LaminaError(f"{name}: a run has its own tokenizer: leave out {tokenizer!r}")
+        with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
             return _load_run(folder, device)
     if not (folder / "config.json").is_file() and (folder.exists() or not encoders.HUB_ID.fullmatch(str(name))):
         raise LaminaError(
-            f"{name}: is not a run folder (no run.json), not a checkpoint (no config.json) and not a hub id. "
-            "Fix: name a run folder, a checkpoint folder or a hub id owner/name"
+            f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json), and no hub id owner/name"
         )
-    found = str(folder.resolve()) if folder.is_dir() else str(name)  # a folder may have the name of a preset
+    found = str(folder.resolve()) if folder.is_dir() else str(name)  # a folder may be named as a preset is
     options = encoders.EncoderOptions(model=found, allow_pickle=allow_pickle, tokenizer=tokenizer)
     with torch.random.fork_rng(devices=[]):
         return _load_checkpoint(str(name), options, device)
