@@ -1,4 +1,4 @@
-"""The wheel has all files that it needs."""
+"""The wheel holds all that it needs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_wheel_installs_in_a_clean_venv_and_runs(tmp_path: Path) -> None:
-    """Install the package from the wheel. The dependencies are those of this environment, so nothing is downloaded."""
+def test_the_wheel_installs_in_a_clean_venv_and_runs(tmp_path: Path) -> None:
+    """The dependencies come from this environment, so that nothing is downloaded; the package comes from the wheel."""
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT], check=True
     )
@@ -47,7 +47,7 @@ def test_wheel_installs_in_a_clean_venv_and_runs(tmp_path: Path) -> None:
 
 
 def test_every_dependency_is_pinned() -> None:
-    """Check that constraints.txt names every installed package that the tests use."""
+    """constraints.txt names every installed package that the tests run with."""
     command = [sys.executable, "-m", "pip", "list", "--format=freeze", "--exclude-editable"]
     installed = names(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     pinned = names((ROOT / "constraints.txt").read_text(encoding="utf-8"))
