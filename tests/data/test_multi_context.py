@@ -101,7 +101,7 @@ def test_null_answers_and_answers_with_spaces_around(tmp_path: Path) -> None:
     assert load_examples(str(table))[0].answers == (Answer("barn owl", 2),)
 
 
-def test_answers_that_no_paragraph_has_are_reported(tmp_path: Path) -> None:
+def test_answers_in_no_paragraph_are_warned_about(tmp_path: Path) -> None:
     path = written(
         tmp_path / "a.jsonl", [OWLS, MOON, {"qa": {"question": "Who?", "answer": "cat"}, "paragraphs": OWLS["paragraphs"]}]
     )
@@ -204,9 +204,7 @@ def spell(letters: list[tuple[str, Form]]) -> str:
 @given(SPELLED, SPELLED.filter(bool))
 @example([("각", "NFD"), ("가", "NFD")], [("가", "NFD")])
 @example([("é", "NFD"), ("e", "NFC")], [("e", "NFC")])
-def test_first_occurrence_does_not_depend_on_the_unicode_form(
-    context: list[tuple[str, Form]], wanted: list[tuple[str, Form]]
-) -> None:
+def test_first_occurrence_in_any_unicode_form(context: list[tuple[str, Form]], wanted: list[tuple[str, Form]]) -> None:
     """Compare letter by letter, as a reader would: the form of either text changes neither the answer nor its place."""
     letters, sought = "".join(letter for letter, _ in context), "".join(letter for letter, _ in wanted)
     at = letters.find(sought)

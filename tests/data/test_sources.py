@@ -197,7 +197,7 @@ def test_import_loads_no_large_library() -> None:
 
 
 class Hub(BaseHTTPRequestHandler):
-    """A server with the requests of the hub that list and fetch files of the dataset ann/owls."""
+    """As much of the hub as listing and fetching files of the dataset ann/owls takes."""
 
     files = ("README.md", "data/train-v1.json", "data/dev-v1.json", "data/dev.json", "extra/a-test.csv", "b_test.jsonl")
     body = json.dumps(CORPUS).encode()
@@ -342,5 +342,5 @@ def test_unreachable_hub_raises_one_line(cache: Path, monkeypatch: pytest.Monkey
         ("hub:ann/owls--x/dev.json", "cannot be the name of a data set"),
     ],
 )
-def test_impossible_hub_names_raise_without_a_request(name: str, said: str) -> None:
+def test_names_that_the_hub_need_not_be_asked_about(name: str, said: str) -> None:
     assert said in complaint(name)
