@@ -106,7 +106,7 @@ def test_ensembles(dev: Path, tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match="both: an ensemble only has answers at the runs' own thresholds"):
         compare(runs[0], both, at="zero")
     runs[0].rename(tmp_path / "elsewhere")
-    with pytest.raises(LaminaError, match=r"both: its run .*run0 , which names the questions, is missing"):
+    with pytest.raises(LaminaError, match=r"both: its run .*run0, which names the questions, is missing"):
         compare(runs[1], both)
     write_json(both / "ensemble.json", {"runs": []})
     with pytest.raises(LaminaError, match=r"ensemble\.json: names no runs"):

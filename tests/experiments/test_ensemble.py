@@ -157,7 +157,7 @@ def test_ensemble_on_the_first_questions_of_a_dev_set(dev: Path, tmp_path: Path)
 def test_changed_questions_raise(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0)
     dev.write_text(dev.read_text().replace("by the sea", "at the sea"))
-    with pytest.raises(LaminaError, match=r"run: was not scored on .*dev\.json \. Fix: name its dev set with --data"):
+    with pytest.raises(LaminaError, match=r"run: was not scored on .*dev\.json\. Fix: name its dev set with --data"):
         ensemble([run.path], tmp_path / "out")
 
 

@@ -228,7 +228,7 @@ def test_finished_pretraining_is_not_changed(scratch: PretrainingFolder) -> None
     heard = Heard()
     made = parse_pretrain_recipe(json.loads(scratch.info.read_text())["recipe"])
     assert pretrain(made, scratch.path, resume=True, progress=heard).finished
-    assert any("finished already" in line for line in heard.lines)
+    assert any("already finished" in line for line in heard.lines)
     assert result(scratch.path) == before
 
 
@@ -309,7 +309,7 @@ def test_mistakes_that_need_the_files_raise(tmp_path: Path) -> None:
         pretrain(recipe(tmp_path, vocabulary={"size": 20}), tmp_path / "small")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_pretrain_command(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(values(tmp_path)))
     done = lamina("pretrain", file, "--out", tmp_path / "out", "--set", "train.epochs=1", "--vocab-size", 300, "--json")

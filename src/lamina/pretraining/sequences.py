@@ -74,19 +74,19 @@ def make_sequences(
     seed: int = 0,
 ) -> TokenSequences:
     """Return the sequences of texts and labelled pairs, each at most `length` tokens long."""
-    made: list[SegmentPair] = []
+    segment_pairs: list[SegmentPair] = []
     if nsp:
         split = [(text, split_sentences(text)) for text in texts]
-        made += _neighbours([inner for _, inner in split if len(inner) > 1], tokenizer, length, seed)
+        segment_pairs += _neighbours([inner for _, inner in split if len(inner) > 1], tokenizer, length, seed)
         texts = [text for text, inner in split if len(inner) == 1]
     if pairs:
-        made += _labelled(pairs, tokenizer, length)
+        segment_pairs += _labelled(pairs, tokenizer, length)
     if texts:
         tokens = tokenizer.encode(texts, words=True)
-        made += (_joined if packed == "join" else _alone)(tokens, tokenizer.layout, length)
-    if not made:
+        segment_pairs += (_joined if packed == "join" else _alone)(tokens, tokenizer.layout, length)
+    if not segment_pairs:
         raise LaminaError("texts: have no tokens, so there is nothing to train on. Fix: name texts that are not empty")
-    return _assemble(made, tokenizer.layout, tokenizer.pad)
+    return _assemble(segment_pairs, tokenizer.layout, tokenizer.pad)
 
 
 def _joined(tokens: Tokens, layout: Layout, length: int) -> Iterator[SegmentPair]:
@@ -155,11 +155,11 @@ def _labelled(pairs: Sequence[TextPair], tokenizer: Tokenizer, length: int) -> I
         yield _cut(first, 0, a), _cut(second, 0, b), NEXT if follows else RANDOM
 
 
-def _assemble(made: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSequences:
+def _assemble(segment_pairs: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSequences:
     """Put the segments between the special tokens of the layout."""
     ids, types, words, lengths = [], [], [], []
     before, between, after = (np.array(tokens, np.int32) for tokens in (layout.before, layout.between, layout.after))
-    for first, second, _ in made:
+    for first, second, _ in segment_pairs:
         pieces = [before, first.ids, after] if second is None else [before, first.ids, between, second.ids, after]
         kinds = layout.types[:3] if second is None else layout.types
         ids += pieces
@@ -168,7 +168,7 @@ def _assemble(made: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSeq
         words += [_no_words(after)] if second is None else [_no_words(between), second.words, _no_words(after)]
         lengths.append(sum(map(len, pieces)))
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    following = np.array([kind for _, _, kind in made], np.int64)
+    following = np.array([kind for _, _, kind in segment_pairs], np.int64)
     return TokenSequences(starts, np.concatenate(ids), np.concatenate(types), np.concatenate(words), following, pad)
 
 

@@ -171,8 +171,8 @@ class Sentences:
         return {}
 
     def save(self, run: Run, outputs: ItemOutputs, data: Data[Sentence]) -> None:
-        kept = {name: values for name, values in outputs.items() if name not in VECTORS}
-        save_arrays(run.outputs, kept, data.windows.fingerprint)
+        stored = {name: values for name, values in outputs.items() if name not in VECTORS}
+        save_arrays(run.outputs, stored, data.windows.fingerprint)
 
     def _cached(self, data: DataOptions, name: str, files: FileCache) -> list[Sentence]:
         return files.get(_key(data, name), lambda: _load(data, name))
@@ -189,11 +189,11 @@ def _load(data: DataOptions, name: str, *, labelled: bool = True) -> list[Senten
     found = load_sentences(name, SentenceReading(data.columns, data.skip_broken, labelled, known))
     if not labelled or not data.skip_broken or data.classes is None:
         return found
-    kept = [sentence for sentence in found if sentence.label in data.classes]
-    if odd := len(found) - len(kept):
+    usable = [sentence for sentence in found if sentence.label in data.classes]
+    if odd := len(found) - len(usable):
         message = f"{name}: skipped {odd} rows with a label that is not in data.classes"
         warnings.warn(message, LaminaWarning, stacklevel=3)
-    return kept
+    return usable
 
 
 def score_map(task: TaskOptions) -> ScoreMap:

@@ -58,7 +58,7 @@ class CostReport(TypedDict):
     parameters: Parameters
     efficiency: NotRequired[float]
     training: TrainingCost | None  # None: the data could not be read
-    note: NotRequired[str]  # why not
+    note: NotRequired[str]  # the reason, if training is None
     memory_mb: int
     schedule: NotRequired[list[dict[str, float]]]
 
@@ -207,10 +207,10 @@ def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
 def _memory_bytes(model: Model, recipe: Recipe) -> float:
     """Return the bytes of weights, gradients and two moments in float32, copies of loss terms, and activations."""
     config = model.encoder.config
-    kept = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # numbers a token
+    activations = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # per token
     tokens = min(recipe.train.memory_tokens, recipe.train.batch_tokens if recipe.train.batch_windows is None else math.inf)
     stored = sum(p.numel() for p in model.parameters()) + 3 * sum(p.numel() for p in model.parameters() if p.requires_grad)
     for name, task in recipe.tasks.items():
         stored += task.terms.extra.copies * sum(value.numel() for value in trained_by(model, name).values())
     at_once = 1 + max(min(1, task.terms.extra.passes) for task in recipe.tasks.values())
-    return 4.0 * (stored + at_once * kept * tokens)
+    return 4.0 * (stored + at_once * activations * tokens)
