@@ -195,8 +195,8 @@ def test_across_can_be_the_papers_rule(folder: Path) -> None:
         ({"data": {"train": "x", "contexts": 0}}, "data.contexts"),
         ({"data": {"train": "x", "choose": "best"}}, "data.choose"),
         ({"data": {"train": "x"}, "answer": {"across": "mean"}}, "answer.across"),
-        ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts is for questions"),
-        ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose is for questions"),
+        ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts: is for questions"),
+        ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose: is for questions"),
     ],
 )
 def test_mistakes_in_recipes_raise(settings: dict[str, Any], message: str) -> None:

@@ -103,7 +103,7 @@ def test_states_above_the_limit_are_not_stored(tmp_path: Path) -> None:
     heard = Heard()
     run = trainer.train(recipe(tmp_path, cache={"max_gb": 1e-6}, train={"epochs": 0.3}), tmp_path / "run", progress=heard)
     assert run.finished
-    assert any("cache.max_gb" in line and "live" in line for line in heard.lines)
+    assert any("cache.max_gb" in line and "in every epoch" in line for line in heard.lines)
     assert list_stores() == []
 
 
@@ -112,7 +112,7 @@ def test_run_continues_if_the_cache_cannot_be_written(tmp_path: Path, monkeypatc
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "file"))
     heard = Heard()
     assert trainer.train(recipe(tmp_path, train={"epochs": 0.3}), tmp_path / "run", progress=heard).finished
-    assert any("cannot be stored" in line and "live" in line for line in heard.lines)
+    assert any("cannot be stored" in line and "every epoch computes them" in line for line in heard.lines)
 
 
 def test_second_run_uses_the_stored_states_of_the_first(tmp_path: Path) -> None:
