@@ -72,7 +72,9 @@ def test_distillation_changes_nothing_before_its_start(folder: Path, plain: Run,
     late = trainer.train(recipe(folder, "terms.distil.window=2", "terms.distil.start=5"), tmp_path / "late")
     assert losses(late)[:5] == losses(plain)[:5]
     assert losses(late)[5] > losses(plain)[5]
-    with pytest.warns(LaminaWarning, match=r"terms.distil begins after 1000 steps, but there are \d+: let it begin earlier"):
+    with pytest.warns(
+        LaminaWarning, match=r"terms.distil: begins after 1000 steps, but the run has \d+. Fix: let it begin earlier"
+    ):
         never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
     assert never.model.read_bytes() == plain.model.read_bytes()
 
@@ -80,10 +82,10 @@ def test_distillation_changes_nothing_before_its_start(folder: Path, plain: Run,
 @pytest.mark.parametrize(
     ("settings", "message", "fix"),
     [
-        (["terms.rdrop.weight=1", "encoder.dropout=0"], "terms.rdrop .* nothing drops out", ["encoder.attention_dropout=0.1"]),
-        (["terms.rdrop.weight=1", "tune.layers=0"], "terms.rdrop .* nothing drops out", ["tune.dropout=true"]),
-        (["data.choose=first"], 'data.choose = "first" chooses nothing: say how many', ["data.contexts=1"]),
-        (["augment.eda.synonyms=words"], "augment.eda.synonyms are for the operations", ['augment.eda.operations=["insert"]']),
+        (["terms.rdrop.weight=1", "encoder.dropout=0"], "terms.rdrop: .* has no dropout", ["encoder.attention_dropout=0.1"]),
+        (["terms.rdrop.weight=1", "tune.layers=0"], "terms.rdrop: .* has no dropout", ["tune.dropout=true"]),
+        (["data.choose=first"], 'data.choose: "first" has no effect without data.contexts', ["data.contexts=1"]),
+        (["augment.eda.synonyms=words"], "augment.eda.synonyms: only the operations", ['augment.eda.operations=["insert"]']),
     ],
 )
 def test_settings_without_effect_are_refused(
