@@ -1,4 +1,4 @@
-"""The recipes of paper 004 train on Korean questions from folders that look like the checkpoints they ask for."""
+"""The recipes of paper 004 train on Korean questions, from folders like the checkpoints that they name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOODS = ("김치", "냉면", "국수", "만두", "비빔밥", "떡")
 
 
 def question(number: int) -> dict[str, Any]:
-    """A question to three paragraphs, of which the first or the second holds the answer, with a particle behind it."""
+    """Return a question with three paragraphs; the first or second holds the answer, followed by a particle."""
     place, food = PLACES[number % 8], FOODS[number % 6]
     other = PLACES[(number + 3) % 8]
     texts = [
@@ -42,7 +42,7 @@ def question(number: int) -> dict[str, Any]:
 
 
 def vocabulary(questions: list[dict[str, Any]]) -> list[str]:
-    """Every word, and every character as the beginning of a word and within one."""
+    """Return every word, and every character as the start of a word and within one."""
     text = json.dumps(questions, ensure_ascii=False)
     letters = sorted(set(text) - {" "})
     known = dict.fromkeys([*re.findall(r"\w+", text), *letters, *(f"##{letter}" for letter in letters)])
@@ -51,7 +51,7 @@ def vocabulary(questions: list[dict[str, Any]]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data, and two checkpoints as they were published: a pickled ELECTRA discriminator, and a cased BERT."""
+    """Write data and two checkpoints in their published form: a pickled ELECTRA discriminator and a cased BERT."""
     folder = tmp_path_factory.mktemp("korean")
     questions = [question(number) for number in range(32)]
     multi_context.write_questions(folder / "train.jsonl", questions[:24])
@@ -76,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["koelectra", "mbert"])
-def test_it_trains_from_a_folder_with_the_weights(folder: Path, name: str, tmp_path: Path) -> None:
+def test_a_recipe_trains_from_a_folder_with_the_weights(folder: Path, name: str, tmp_path: Path) -> None:
     settings = {
         "encoder.model": folder / name,
         "encoder.allow_pickle": "true",
@@ -91,15 +91,15 @@ def test_it_trains_from_a_folder_with_the_weights(folder: Path, name: str, tmp_p
     )
     scores, info = read_json(run.scores), read_json(run.info)
     assert run.finished
-    assert scores["korquad"]["total"] == 8, "contexts without an answer are not KorQuAD's"
+    assert scores["korquad"]["total"] == 8, "KorQuAD has no contexts without an answer"
     assert (scores["zero"]["total"], scores["questions"]["zero"]["total"]) == (24, 8)
     source = find(EncoderOptions(model=str(folder / name), allow_pickle=True))
     assert info["encoder"]["sha256"] == digest(source) is not None
     tokens = Tokenizer.from_file(str(run.tokenizer)).encode("서울만", add_special_tokens=False).tokens
-    assert tokens == ["서울", "##만"], "Hangul stays whole"
+    assert tokens == ["서울", "##만"], "Hangul syllables are not split"
 
 
-def test_the_prerelease_is_put_in_order(shared: Path, tmp_path: Path) -> None:
+def test_the_prerelease_is_converted(shared: Path, tmp_path: Path) -> None:
     data, out = shared / "data", tmp_path / "train.json"
     files = [data / "korquad-v1.0-dev-prerelease-2018.json.xz", data / "korquad-prerelease-context-map.json", out]
     done = subprocess.run([sys.executable, SCRIPT, *files], capture_output=True, text=True, check=False)

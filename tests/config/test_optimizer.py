@@ -1,4 +1,4 @@
-"""Learning rates of parts and layers."""
+"""Learning rates of the parts and layers of a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.tiny import corpus
 
 
 def rates(**train: Any) -> dict[str, float]:
-    """The peak rate of every trained parameter of a tiny model of two layers with adapters and a learned mixture."""
+    """Return the peak rate of every trained parameter of a two-layer model with adapters and a learned mixture."""
     recipe = parse_recipe(
         {
             "data": {"train": ""},
@@ -40,7 +40,7 @@ def rates(**train: Any) -> dict[str, float]:
     return {names[id(p)]: group["peak"] for group in groups for p in group["params"]}
 
 
-def test_every_part_has_its_rate() -> None:
+def test_each_part_has_its_own_rate() -> None:
     found = rates(lr=1e-4, rates={"adapters": 3e-4, "mixer": 1e-2, "head": 1e-3})
     assert {name: found[name] for name in found if "norm" in name} == {n: 1e-4 for n in found if "norm" in n}
     assert found["encoder.blocks.0.up.weight"] == 1e-4
@@ -49,7 +49,7 @@ def test_every_part_has_its_rate() -> None:
     assert {rate for name, rate in found.items() if name.startswith("tasks.main.mixer.")} == {1e-2}
 
 
-def test_lower_layers_have_less() -> None:
+def test_lower_layers_have_lower_rates() -> None:
     found = rates(lr=1.0, layer_decay=0.5)
     assert found["encoder.blocks.1.up.weight"] == 1
     assert found["encoder.blocks.0.up.weight"] == 0.5
@@ -58,8 +58,8 @@ def test_lower_layers_have_less() -> None:
     assert found["encoder.pooler.weight"] == found["tasks.main.head.weight"] == 1
 
 
-def test_the_rates_are_what_the_steps_take(tmp_path: Path) -> None:
-    """A rate of next to nothing leaves a part where it was; resuming keeps the rates."""
+def test_the_steps_use_the_rates(tmp_path: Path) -> None:
+    """A rate near 0 leaves a part unchanged; resuming keeps the rates."""
     data = tmp_path / "train.json"
     data.write_text(json.dumps(to_squad(corpus(4))))
     recipe = parse_recipe(
@@ -76,8 +76,8 @@ def test_the_rates_are_what_the_steps_take(tmp_path: Path) -> None:
     assert moved == {"tasks.main.head.weight", "tasks.main.head.bias"}
 
 
-def test_on_a_quadratic_it_goes_the_way_of_torchs_adamw() -> None:
-    """sum (p - 2)^2 over all parameters: matrices as AdamW with decay, vectors without; and as the formula, written out."""
+def test_a_quadratic_is_minimised_as_by_torchs_adamw() -> None:
+    """Compare on sum (p - 2)^2 with torch's AdamW and with the formula. Matrices decay, vectors do not."""
     options = TrainOptions(lr=1e-2, weight_decay=0.1)
     ours, torchs = tiny.model(), tiny.model()
     matrices, vectors = ([p for p in torchs.parameters() if (p.ndim > 1) == many] for many in (True, False))
@@ -101,7 +101,7 @@ def test_on_a_quadratic_it_goes_the_way_of_torchs_adamw() -> None:
 
 
 def _adamw(x: torch.Tensor, lr: float, decay: float, steps: int) -> torch.Tensor:
-    """Loshchilov and Hutter 2019 on (x - 2)^2, with betas 0.9 and 0.999."""
+    """Return x after AdamW (Loshchilov and Hutter 2019) on (x - 2)^2, with betas 0.9 and 0.999."""
     x = x.clone()
     mean, square = torch.zeros_like(x), torch.zeros_like(x)
     for step in range(1, steps + 1):
@@ -113,7 +113,7 @@ def _adamw(x: torch.Tensor, lr: float, decay: float, steps: int) -> torch.Tensor
 
 
 @pytest.mark.parametrize("seed", [0, 7])
-def test_fractions_lie_within_each_other_and_share_what_is_held_out(tmp_path: Path, seed: int) -> None:
+def test_fractions_are_nested_and_have_the_same_held_out_split(tmp_path: Path, seed: int) -> None:
     data = tmp_path / "train.json"
     data.write_text(json.dumps(to_squad(corpus(20))))
 

@@ -47,12 +47,12 @@ def test_toml(file: Path) -> None:
     assert recipe.main.mixer.type == "last"
 
 
-def test_top_level_tables_are_sugar_for_the_task_main() -> None:
+def test_top_level_tables_belong_to_the_task_main() -> None:
     task = {"data": {"train": "t"}, "head": {"type": "span"}}
     assert parse_recipe(dict(task)) == parse_recipe({"tasks": {"main": task}})
 
 
-def test_the_json_of_a_run_reads_as_the_same_recipe(file: Path, tmp_path: Path) -> None:
+def test_the_recipe_json_of_a_run_gives_the_same_recipe(file: Path, tmp_path: Path) -> None:
     recipe = read_recipe(file, ["train.minutes=2.5", "window.query=32"])
     written = tmp_path / "recipe.json"
     written.write_text(json.dumps(recipe.model_dump(mode="json")))
@@ -80,7 +80,7 @@ def test_set(file: Path, setting: str, read: Any) -> None:
     assert read(read_recipe(file, [setting]))
 
 
-def test_later_settings_win(file: Path) -> None:
+def test_the_last_setting_wins(file: Path) -> None:
     assert read_recipe(file, ["train.seed=1", "train.seed=2"]).train.seed == 2
 
 
@@ -95,73 +95,90 @@ def test_a_setting_below_a_value(file: Path) -> None:
         read_recipe(file, ["train.epochs.more=3"])
 
 
+COUNT = 'give "all" or a number of last layers, 0 or more'
+
+
 def problem(values: dict[str, Any]) -> str:
+    """Return the error of a recipe without the name of its file. It has one line and one fix, at its end."""
     with pytest.raises(LaminaError) as caught:
         parse_recipe({"data": {"train": "t"}} | values, name="mine.toml")
     message = str(caught.value)
     assert message.startswith("mine.toml: ")
     assert "\n" not in message
+    assert message.count("Fix: ") == 1
     return message.removeprefix("mine.toml: ")
 
 
 @pytest.mark.parametrize(
     ("tune", "message"),
     [
-        ({"layers": -1}, 'tune.layers: say "all" or a number of last layers, 0 or more (given: -1)'),
-        ({"layers": "two"}, "tune.layers: say \"all\" or a number of last layers, 0 or more (given: 'two')"),
-        ({"layers": True}, 'tune.layers: say "all" or a number of last layers, 0 or more (given: True)'),
-        ({"adapters": {"layers": []}}, 'tune.adapters.layers: say "all", a number of last layers, or a list of layers'),
+        ({"layers": -1}, f"tune.layers: the value is no number of layers (given: -1). Fix: {COUNT}"),
+        ({"layers": "two"}, f"tune.layers: the value is no number of layers (given: 'two'). Fix: {COUNT}"),
+        ({"layers": True}, f"tune.layers: the value is no number of layers (given: True). Fix: {COUNT}"),
+        (
+            {"adapters": {"layers": []}},
+            'tune.adapters.layers: the value names no layers. Fix: give "all", a number of last layers, or a list of layers',
+        ),
     ],
 )
-def test_layers_that_mean_nothing(tune: dict[str, Any], message: str) -> None:
+def test_invalid_layers_are_refused(tune: dict[str, Any], message: str) -> None:
     assert problem({"tune": tune}) == message
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"train": {"epoch": 3}}, "train.epoch: no such field; did you mean train.epochs?"),
-        ({"data": {"train": "t", "hold_out": 0.1}}, "data.hold_out: no such field; did you mean data.holdout?"),
-        ({"trian": {}}, "trian: no such field; did you mean train?"),
-        ({"objectve": {}}, "objectve: no such field; did you mean objective?"),
-        ({"epochs": 3}, "epochs: no such field; did you mean train.epochs?"),
-        ({"tune": {"adapters": {"sise": 4}}}, "tune.adapters.sise: no such field; did you mean tune.adapters.size?"),
-        ({"tune": {"lora": {"xyzzy": 4}}}, "tune.lora.xyzzy: no such field; there are alpha, dropout, layers, rank, targets"),
-        ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field; there are length, overlap, query, step"),
+        ({"train": {"epoch": 3}}, "train.epoch: no such field. Fix: did you mean train.epochs?"),
+        ({"data": {"train": "t", "hold_out": 0.1}}, "data.hold_out: no such field. Fix: did you mean data.holdout?"),
+        ({"trian": {}}, "trian: no such field. Fix: did you mean train?"),
+        ({"objectve": {}}, "objectve: no such field. Fix: did you mean objective?"),
+        ({"epochs": 3}, "epochs: no such field. Fix: did you mean train.epochs?"),
+        ({"tune": {"adapters": {"sise": 4}}}, "tune.adapters.sise: no such field. Fix: did you mean tune.adapters.size?"),
+        (
+            {"tune": {"lora": {"xyzzy": 4}}},
+            "tune.lora.xyzzy: no such field. Fix: choose one of alpha, dropout, layers, rank, targets",
+        ),
+        ({"window": {"xyzzy": 1}}, "window.xyzzy: no such field. Fix: choose one of length, overlap, query, step"),
         (
             {"xyzzy": 1},
-            "xyzzy: no such field; there are answer, augment, cache, data, encoder, head, mixer, objective, terms, train, "
-            "tune, weight, window",
+            "xyzzy: no such field. Fix: choose one of answer, augment, cache, data, encoder, head, mixer, objective, terms, "
+            "train, tune, weight, window",
         ),
     ],
 )
-def test_a_field_that_does_not_exist(values: dict[str, Any], message: str) -> None:
+def test_an_unknown_field(values: dict[str, Any], message: str) -> None:
     assert problem(values) == message
 
 
-def test_a_field_of_a_task_that_does_not_exist() -> None:
-    with pytest.raises(LaminaError, match=r"haed: no such field; did you mean head\?"):
+def test_an_unknown_field_of_a_task() -> None:
+    with pytest.raises(LaminaError, match=r"haed: no such field. Fix: did you mean head\?"):
         parse_recipe({"tasks": {"main": {"data": {"train": "t"}, "haed": {}}}})
 
 
 @pytest.mark.parametrize(
     ("mixer", "message"),
     [
-        ({"type": "learned", "seperate": True}, "mixer.seperate: no such field; did you mean mixer.separate?"),
+        ({"type": "learned", "seperate": True}, "mixer.seperate: no such field. Fix: did you mean mixer.separate?"),
         (
-            {"type": "learned", "size": 64},  # which another type has
-            "mixer.size: no such field; there are embeddings, init, raw, separate, type",
+            {"type": "learned", "size": 64},  # a field of another type
+            "mixer.size: no such field. Fix: choose one of embeddings, init, raw, separate, type",
         ),
-        ({"type": "last", "epochs": 3}, "mixer.epochs: no such field; there are type"),
-        ({"type": "learned", "raw": "x"}, "mixer.raw: Input should be a valid boolean, unable to interpret input (given: 'x')"),
-        ({"type": "convolution", "kernel": 4}, "mixer.kernel: Input should be 1, 3, 5 or 7 (given: 4)"),
+        ({"type": "last", "epochs": 3}, "mixer.epochs: no such field. Fix: choose one of type"),
+        (
+            {"type": "learned", "raw": "x"},
+            "mixer.raw: Input should be a valid boolean, unable to interpret input (given: 'x'). Fix: give true or false",
+        ),
+        (
+            {"type": "convolution", "kernel": 4},
+            "mixer.kernel: Input should be 1, 3, 5 or 7 (given: 4). Fix: choose 1, 3, 5 or 7",
+        ),
         (
             {"type": "convolution", "channels": [8, 0]},
-            "mixer.channels.1: Input should be greater than or equal to 1 (given: 0)",
+            "mixer.channels.1: Input should be greater than or equal to 1 (given: 0). Fix: give a number of at least 1",
         ),
         (
             {"type": "compression", "pool": "average", "shared": False},
-            'mixer: pool = "average" leaves one vector a token, so shared = false means nothing: leave out one',
+            'mixer: pool = "average" leaves one vector per token, so shared = false has no effect. Fix: remove one of them',
         ),
     ],
 )
@@ -172,33 +189,42 @@ def test_a_table_of_several_types_is_checked_by_its_type(mixer: dict[str, Any], 
     assert str(caught.value) == f"recipe: {message}"
 
 
-def test_a_wrong_type_is_answered_with_the_types_there_are() -> None:
+def test_an_unknown_type_is_reported_with_all_types() -> None:
     types = "last, average, learned, dot, multiplicative, encoder, compression, convolution, inception, xception"
-    assert problem({"mixer": {"type": "lerned"}}) == f"mixer.type: there is no 'lerned'; there are {types}"
-    assert problem({"mixer": {"raw": True}}) == f"mixer.type: is missing; there are {types}"
+    assert problem({"mixer": {"type": "lerned"}}) == f"mixer.type: there is no 'lerned'. Fix: choose one of {types}"
+    assert problem({"mixer": {"raw": True}}) == f"mixer.type: is missing. Fix: choose one of {types}"
     assert problem({"mixer": "learned"}).startswith("mixer: Input should be a valid dictionary")
 
 
-def test_a_field_of_some_type_at_the_top_is_found() -> None:
-    assert problem({"separate": True}) == "separate: no such field; did you mean mixer.separate?"
+def test_a_field_of_a_type_at_the_top_level_is_found() -> None:
+    assert problem({"separate": True}) == "separate: no such field. Fix: did you mean mixer.separate?"
 
 
-def test_a_misspelt_table_is_named_not_the_one_that_is_missing() -> None:
-    with pytest.raises(LaminaError, match=r"dta: no such field; did you mean data\?"):
+def test_a_misspelt_table_is_reported_before_the_missing_one() -> None:
+    with pytest.raises(LaminaError, match=r"dta: no such field. Fix: did you mean data\?"):
         parse_recipe({"dta": {"train": "t"}})
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_field_is_named() -> None:
     for values, name in (({}, "data"), ({"data": {"dev": "d"}}, r"data\.train")):
-        with pytest.raises(LaminaError, match=rf"^recipe: {name}: is missing$"):
+        with pytest.raises(LaminaError, match=rf"^recipe: {name}: is missing\. Fix: set {name} in the recipe or with --set$"):
             parse_recipe(values)
 
 
-def test_a_wrong_value_is_shown_beside_what_is_allowed() -> None:
-    assert problem({"train": {"epochs": -1}}) == "train.epochs: Input should be greater than 0 (given: -1)"
-    assert problem({"data": {"train": "t", "holdout": 1.5}}) == "data.holdout: Input should be less than 1 (given: 1.5)"
-    assert problem({"train": {"keep": "worst"}}) == "train.keep: Input should be 'best' or 'last' (given: 'worst')"
-    assert problem({"train": {"seed": "x"}}).endswith("(given: 'x')")
+def test_a_wrong_value_is_shown_with_the_allowed_values() -> None:
+    assert (
+        problem({"train": {"epochs": -1}})
+        == "train.epochs: Input should be greater than 0 (given: -1). Fix: give a number greater than 0"
+    )
+    assert (
+        problem({"data": {"train": "t", "holdout": 1.5}})
+        == "data.holdout: Input should be less than 1 (given: 1.5). Fix: give a number less than 1"
+    )
+    assert (
+        problem({"train": {"keep": "worst"}})
+        == "train.keep: Input should be 'best' or 'last' (given: 'worst'). Fix: choose 'best' or 'last'"
+    )
+    assert problem({"train": {"seed": "x"}}).endswith("(given: 'x'). Fix: give a whole number")
     narrow = parse_recipe({"data": {"train": "t"}, "window": {"length": 64, "query": 64}})
     with pytest.raises(LaminaError, match=r"window\.length = 64 leaves -4 tokens of context beside a query of 64"):
         build_on_meta(narrow)
@@ -206,7 +232,7 @@ def test_a_wrong_value_is_shown_beside_what_is_allowed() -> None:
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 @pytest.mark.parametrize("field", ["epochs", "lr", "minutes", "evaluate_every"])
-def test_numbers_without_end_are_refused(field: str, value: float) -> None:
+def test_infinite_numbers_are_refused(field: str, value: float) -> None:
     assert problem({"train": {field: value}}).startswith(f"train.{field}: ")
 
 
@@ -214,9 +240,13 @@ def test_numbers_without_end_are_refused(field: str, value: float) -> None:
     ("tasks", "train", "line"),
     [
         ({}, {}, "there is no task to train"),
-        ({"a b": {}}, {}, "tasks.a b: a task's name is letters"),
-        ({"mean": {}}, {}, "tasks.mean: a task's name is letters"),
-        ({"one": {}}, {"choose": "two"}, "train.choose = 'two' is no task: choose mean or one"),
+        ({"a b": {}}, {}, "tasks.a b: the name of a task is not allowed"),
+        (
+            {"mean": {}},
+            {},
+            "tasks.mean: the name of a task is not allowed. Fix: use letters, digits, - and _, but none of mean",
+        ),
+        ({"one": {}}, {"choose": "two"}, "train.choose = 'two' is no task. Fix: choose mean or one"),
         ({"one": {}}, {"gradients": "pcgrad"}, 'train.gradients = "pcgrad" is for recipes of several tasks'),
         ({"one": {}, "two": {}}, {"gradients": "pcgrad"}, 'set train.sampling = "combined"'),
         ({"one": {"head": {"type": "clasification"}}}, {}, "tasks.one.head.type: there is no 'clasification'"),
@@ -239,10 +269,10 @@ def test_tasks_that_do_not_fit(tasks: dict[str, Any], train: dict[str, Any], lin
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        ({"dev": "d", "dev_every": 8}, "data: dev and dev_every are two ways to name the dev set"),
+        ({"dev": "d", "dev_every": 8}, "data: dev and dev_every both name the dev set. Fix: give one of them"),
         ({"classes": ["0", "1"], "scores": [0, 1]}, "data: classes and scores are two kinds of labels"),
-        ({"classes": ["0", "0"]}, "data: classes must be two or more different labels"),
-        ({"scores": [5, 0]}, "data: scores are the lowest and the highest score"),
+        ({"classes": ["0", "0"]}, "data: classes holds fewer than two labels, or one label twice. Fix: list two or more"),
+        ({"scores": [5, 0]}, "data: scores must rise. Fix: give the lowest and the highest score"),
     ],
 )
 def test_data_of_sentences_that_does_not_fit(data: dict[str, Any], line: str) -> None:
@@ -251,7 +281,7 @@ def test_data_of_sentences_that_does_not_fit(data: dict[str, Any], line: str) ->
 
 
 def test_data_of_sentences_is_not_for_questions() -> None:
-    with pytest.raises(LaminaError, match=r"data\.per_class is for sentences, but head\.type 'span' answers questions"):
+    with pytest.raises(LaminaError, match=r"data\.per_class: is for sentences, but head\.type 'span' answers questions"):
         build_on_meta(parse_recipe({"data": {"train": "t", "per_class": 3}}))
 
 
@@ -275,7 +305,7 @@ def test_no_such_file(tmp_path: Path) -> None:
         read_recipe(tmp_path / "none.toml")
 
 
-def test_the_values_given_are_not_changed() -> None:
+def test_the_input_values_are_not_changed() -> None:
     values = {"data": {"train": "t"}, "train": {"epochs": 1}}
     parse_recipe(values, ["train.epochs=2"])
     assert values == {"data": {"train": "t"}, "train": {"epochs": 1}}

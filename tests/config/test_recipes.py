@@ -1,4 +1,4 @@
-"""Every recipe says what it needs, parses, builds, and trains."""
+"""Every recipe states its command, time and score, parses, builds and trains."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lamina.training.trainer import train
 from lamina.utils.files import read_json
 from tests import tiny
 
-FEED_FORWARD = re.compile(r"up\.(\w+\.)?bias")  # one of each layer; LoRA wraps its linear
-REAL_ENCODER = ("quickstart", "sentences")  # the other recipes train on a tiny one
+FEED_FORWARD = re.compile(r"up\.(\w+\.)?bias")  # one module of each layer; LoRA wraps its linear map
+REAL_ENCODER = ("quickstart", "sentences")  # the other recipes train a tiny encoder here
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -41,17 +41,17 @@ def test_a_recipe_builds(name: str) -> None:
 
 
 def check_built(recipe: Recipe) -> None:
-    """Build the model on the meta device: it has the recipe's tasks, and as many trainable layers as the recipe says."""
+    """Check on the meta device that the model has the recipe's tasks and its number of trainable layers."""
     model = build_on_meta(recipe)
     assert model.tasks.keys() == recipe.tasks.keys()
-    layers = [dict(layer.named_parameters()) for layer in model.encoder.layers]  # ALBERT's are one block, many times
+    layers = [dict(layer.named_parameters()) for layer in model.encoder.layers]  # the layers of ALBERT are one shared block
     trained = [weight.requires_grad for names in layers for name, weight in names.items() if FEED_FORWARD.fullmatch(name)]
     depth = model.encoder.config.layers
     count = depth if recipe.tune.layers == "all" else recipe.tune.layers
     assert trained == [False] * (depth - count) + [True] * count
 
 
-def test_recipes_of_other_commands_have_lists_of_their_own() -> None:
+def test_recipes_of_other_commands_have_separate_lists() -> None:
     spaces, pretraining = recipe_names(spaces_folder()), recipe_names(pretraining_folder())
     assert {"rates", "korean-qa"} <= set(spaces) and {"minbert", "korean"} <= set(pretraining)
     assert len(list(recipes_folder().rglob("*.toml"))) == len(recipe_names()) + len(spaces) + len(pretraining)
@@ -61,26 +61,26 @@ def test_recipes_of_other_commands_have_lists_of_their_own() -> None:
 
 
 def rows(name: str) -> list[tuple[str, list[str]]]:
-    """The other rows of its paper that a recipe's first lines name, each by its settings."""
+    """Return the other rows of the paper's table that the first lines of a recipe name, by their settings."""
     lines = [line for line in recipe_path(name).read_text(encoding="utf-8").splitlines() if line.startswith("#   ")]
     return [(name, settings) for line in lines if (settings := re.findall(r"--set (\S+)", line))]
 
 
-def test_the_rows_of_paper_004_are_all_there() -> None:
+def test_all_rows_of_paper_004_have_a_recipe() -> None:
     baselines, weights, augmented, distilled = 4, 2, 2, 3
     counted = [len(rows(f"korean-qa/{name}")) for name in ("koelectra", "mbert", "weights", "eda", "distil")]
     assert counted == [baselines - 1, 0, weights, augmented, distilled]
 
 
 @pytest.mark.parametrize(("name", "settings"), [row for name in recipe_names() for row in rows(name)])
-def test_another_row_is_another_recipe_and_builds(name: str, settings: list[str]) -> None:
+def test_other_rows_differ_from_the_recipe_and_build(name: str, settings: list[str]) -> None:
     recipe = read_recipe(recipe_path(name), settings)
     assert recipe != read_recipe(recipe_path(name))
     check_built(recipe)
 
 
 def few(folder: Path, task: str, options: TaskOptions) -> Path:
-    """A file of some questions, or of sentences with all labels that the task may have."""
+    """Write a file with some questions, or sentences with all labels that the task may have."""
     if kind_of(options) is not SENTENCES:
         data = folder / "few.json"
         data.write_text(json.dumps(to_squad(tiny.corpus(4))))
@@ -94,17 +94,19 @@ def few(folder: Path, task: str, options: TaskOptions) -> Path:
 
 
 def shape(value: Any) -> Any:
-    """What is left of a recipe without its numbers and the names of its data and encoder."""
+    """Return a recipe without its numbers and the names of its data and encoder."""
     if isinstance(value, dict):
-        kept = [(key, inner) for key, inner in value.items() if isinstance(inner, dict) or key not in ("train", "dev", "model")]
-        return tuple((key, shape(inner)) for key, inner in sorted(kept, key=itemgetter(0)))
+        fields = [
+            (key, inner) for key, inner in value.items() if isinstance(inner, dict) or key not in ("train", "dev", "model")
+        ]
+        return tuple((key, shape(inner)) for key, inner in sorted(fields, key=itemgetter(0)))
     if isinstance(value, list):
         return tuple(map(shape, value))
     return "a number" if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def different_recipes() -> list[str]:
-    """One recipe of each shape; the first by name."""
+    """Return one recipe of each shape, the first by name."""
     found: dict[Any, str] = {}
     for name in recipe_names():
         found.setdefault(shape(read_recipe(recipe_path(name)).model_dump(mode="json")), name)
@@ -123,10 +125,10 @@ def test_recipes_of_one_shape_differ_in_numbers_only() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", different_recipes())
 def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
-    """The recipe itself, on a few questions or sentences and for a few steps."""
+    """Train the recipe on a few questions or sentences for a few steps."""
     written = read_recipe(recipe_path(name)).tasks.values()
     distils = any(task.terms.distil for task in written)
-    longer = distils or any(task.augment.ramps_by_epoch for task in written)  # nothing comes of these in a first step or epoch
+    longer = distils or any(task.augment.ramps_by_epoch for task in written)  # these have no effect in a first step or epoch
     settings = ["data.holdout=0.3", f"train.epochs={2 if longer else 0.5}", "train.threads=1"]
     settings += ["terms.distil.window=1"] if distils else []
     for task, options in read_recipe(recipe_path(name)).tasks.items():

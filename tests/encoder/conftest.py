@@ -31,7 +31,7 @@ DISTILBERT_SIZES = {
 
 
 def configs() -> dict[str, Any]:
-    """A small configuration of every family and of what varies within the families."""
+    """Return a small configuration of every family and of every variation within the families."""
     return {
         "bert": transformers.BertConfig(**SIZES),
         "bert, relu, one head, one type": transformers.BertConfig(
@@ -49,7 +49,7 @@ def configs() -> dict[str, Any]:
 
 
 def randomise(model: torch.nn.Module, seed: int = 0) -> None:
-    """Weights that matter: fresh biases of 0 and norms of 1 would hide that they are mixed up."""
+    """Set random weights. Initial biases of 0 and norms of 1 would hide swapped weights."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -69,14 +69,14 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder for the tests: the user's is left alone, and the default encoder is hashed once."""
+    """Set a cache folder for the tests, so that the user's is unchanged and the default encoder is hashed once."""
     monkeypatch.setenv("LAMINA_CACHE", str(session_cache))
     return session_cache
 
 
 @pytest.fixture
 def theirs() -> Callable[[str], Any]:
-    """Makes transformers' model of one of the small configurations, in eval mode."""
+    """Return a function that makes transformers' model of one of the small configurations, in eval mode."""
 
     def make(name: str, kind: Any = transformers.AutoModel) -> Any:
         model = kind.from_config(configs()[name]).eval()
@@ -88,7 +88,7 @@ def theirs() -> Callable[[str], Any]:
 
 @pytest.fixture
 def bert(tmp_path: Path, theirs: Callable[[str], Any]) -> Path:
-    """The folder of a small BERT, without a tokenizer."""
+    """Return the folder of a small BERT, without a tokenizer."""
     folder = tmp_path / "bert"
     theirs("bert").save_pretrained(folder)
     return folder

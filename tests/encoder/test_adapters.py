@@ -1,4 +1,4 @@
-"""Adapters and LoRA: against the plain maths, and what they leave unchanged."""
+"""Adapters and LoRA equal the plain maths, and leave other layers unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shaken(module: nn.Module) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
 
 
-def test_an_adapter_is_its_formula() -> None:
+def test_an_adapter_equals_its_formula() -> None:
     adapter = Adapter(16, 4, 1e-3)
     shaken(adapter)
     x = torch.randn(2, 5, 16)
@@ -47,8 +47,8 @@ def test_an_adapter_is_its_formula() -> None:
     torch.testing.assert_close(adapter(x), wanted)
 
 
-def test_adapters_stand_behind_both_parts_before_the_sum() -> None:
-    """The block written out by hand."""
+def test_adapters_follow_attention_and_feed_forward_before_the_residual_sum() -> None:
+    """Compare with the block written out by hand."""
     made = encoder()
     AdapterOptions(size=4, layers=(1,)).insert(made)
     slots = slots_of(made, 1)
@@ -65,7 +65,7 @@ def test_adapters_stand_behind_both_parts_before_the_sum() -> None:
 
 @pytest.mark.parametrize("options", [AdapterOptions(size=4, init=1e-6), LoraOptions(rank=2)], ids=["adapters", "lora"])
 @pytest.mark.parametrize("config", [TINY, ALBERT], ids=["bert", "albert"])
-def test_the_encoder_starts_unchanged_and_each_layer_has_its_own(
+def test_adapters_start_as_the_identity_and_differ_between_layers(
     options: AdapterOptions | LoraOptions, config: EncoderConfig
 ) -> None:
     plain, made = encoder(config), encoder(config)
@@ -73,12 +73,12 @@ def test_the_encoder_starts_unchanged_and_each_layer_has_its_own(
     for before, after in zip(states(plain), states(made), strict=True):
         torch.testing.assert_close(after, before, atol=1e-4, rtol=0)
     shaken(slots_of(made, 2))
-    assert torch.allclose(states(made)[0], states(plain)[0], atol=1e-4), "layer 1 has nothing to do with layer 2's"
+    assert torch.allclose(states(made)[0], states(plain)[0], atol=1e-4), "layer 1 does not depend on the adapter of layer 2"
     assert not torch.allclose(states(made)[1], states(plain)[1], atol=1e-2)
 
 
-def test_lora_is_an_update_of_the_weight() -> None:
-    """Beside the projection and merged into it: the same states."""
+def test_lora_equals_an_update_of_the_weight() -> None:
+    """Updates beside the projection and merged into it give the same states."""
     made = encoder()
     LoraOptions(rank=3, alpha=6, targets=("query", "key", "value", "output"), layers=2).insert(made)
     shaken(made.adapters)
@@ -110,6 +110,6 @@ def test_only_adapters_count_as_adapters() -> None:
 
 
 @pytest.mark.parametrize("layers", [0, 4, (0,), (2, 4)])
-def test_layers_that_are_not_there_are_refused(layers: int | tuple[int, ...]) -> None:
+def test_unknown_layers_are_refused(layers: int | tuple[int, ...]) -> None:
     with pytest.raises(LaminaError, match="layers 1 to 3"):
         AdapterOptions(layers=layers).insert(encoder())

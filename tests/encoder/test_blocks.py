@@ -1,4 +1,4 @@
-"""The encoder by itself: which layers it runs and returns, sharing, initialisation, dropout."""
+"""The encoder alone: which layers it computes and returns, sharing, initialisation, dropout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALBERT = replace(CONFIG, family="albert", embedding=16, shared=True)
 
 
 def rows(encoder: Encoder, padded: bool = True) -> tuple[Tensor, Tensor]:
-    """The states of layer 0 and a mask."""
+    """Return the states of layer 0 and a mask."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(0, encoder.config.vocab, (3, 7), generator=generator)
     mask = torch.arange(7) < torch.tensor([[7], [5], [2]]) if padded else torch.ones(3, 7, dtype=torch.bool)
@@ -51,7 +51,7 @@ def test_the_last_layer_is_kept_unless_others_are_named(encoder: Encoder) -> Non
     assert some.layer(0) is x
 
 
-def test_a_run_that_starts_higher_equals_the_full_run(encoder: Encoder) -> None:
+def test_a_pass_from_a_higher_layer_equals_the_full_pass(encoder: Encoder) -> None:
     x, mask = rows(encoder)
     full = encoder(x, mask, keep=range(5), pool=True)
     for start in range(5):
@@ -62,9 +62,9 @@ def test_a_run_that_starts_higher_equals_the_full_run(encoder: Encoder) -> None:
         assert torch.equal(upper.pooled, full.pooled)
 
 
-def test_layers_outside_the_run_are_refused(encoder: Encoder) -> None:
+def test_layers_outside_the_pass_are_refused(encoder: Encoder) -> None:
     x, mask = rows(encoder)
-    with pytest.raises(ValueError, match=r"layers \[1\] were asked for, but a run from layer 2 has 2 to 4"):
+    with pytest.raises(ValueError, match=r"layers \[1\] are not computed; a pass from layer 2 has layers 2 to 4"):
         encoder(x, mask, start=2, keep=[1, 3])
     with pytest.raises(ValueError, match=r"layers \[5\]"):
         encoder(x, mask, keep=[5])
@@ -158,7 +158,7 @@ def test_gradients_reach_every_weight(encoder: Encoder) -> None:
     for name, weight in encoder.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.isfinite().all(), name
-        assert "key.bias" in name or weight.grad.any(), name  # softmax does not see the key's bias
+        assert "key.bias" in name or weight.grad.any(), name  # the softmax cancels the key's bias
 
 
 def test_training_drops_values_and_evaluation_does_not() -> None:

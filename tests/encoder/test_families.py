@@ -1,4 +1,4 @@
-"""config.json -> EncoderConfig, and the tables of names."""
+"""Reading config.json into EncoderConfig, and the tables of names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BERT: dict[str, Any] = {
 }
 
 
-def test_an_old_config_that_names_only_sizes() -> None:
+def test_an_old_config_with_sizes_only() -> None:
     config = parse(BERT, where="config.json")
     assert (config.family, config.types, config.eps, config.activation, config.dropout) == (
         "bert",
@@ -34,7 +34,7 @@ def test_an_old_config_that_names_only_sizes() -> None:
     )
 
 
-def test_the_checkpoints_attention_dropout_is_left_out() -> None:
+def test_the_checkpoints_attention_dropout_is_ignored() -> None:
     assert parse(BERT | {"attention_probs_dropout_prob": 0.1}, where="config.json").attention_dropout == 0.0
 
 
@@ -47,18 +47,21 @@ def test_roberta_starts_its_positions_after_the_padding() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "gpt2"}, r"model_type 'gpt2' is not .* \(bert, electra, albert, roberta, xlm-roberta, dis"),
+        (
+            {"model_type": "gpt2"},
+            r"cannot load model_type 'gpt2'.* Fix: choose a model of type bert, electra, albert, roberta, xlm-roberta, dis",
+        ),
         ({"model_type": None}, "model_type None"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key' is not supported"),
         ({"hidden_act": "silu"}, "hidden_act = 'silu' is not supported, only 'gelu', 'gelu_new'"),
         ({"is_decoder": True}, "is_decoder = True"),
         ({"model_type": "albert", "num_hidden_groups": 2}, "num_hidden_groups = 2"),
         ({"model_type": "albert", "inner_group_num": 2}, "inner_group_num = 2"),
-        ({"num_attention_heads": 5}, "24 wide cannot be cut into 5 equal heads"),
+        ({"num_attention_heads": 5}, "a hidden size of 24 is not a multiple of 5 heads"),
         ({"hidden_size": "wide"}, "invalid literal"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused(change: dict[str, Any], message: str) -> None:
+def test_unsupported_configs_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(LaminaError, match=f"^folder/config.json: .*{message}"):
         parse(BERT | change, where="folder/config.json")
 
@@ -83,7 +86,7 @@ def test_the_tables_read_both_ways() -> None:
         assert len(set(table.values())) == len(table)
 
 
-def test_prefixes_old_spellings_and_the_rest() -> None:
+def test_prefixes_old_spellings_and_other_names() -> None:
     expected = {"embeddings.norm.weight": "embeddings.LayerNorm.weight", "pooler.bias": "pooler.dense.bias"}
     names = ["bert.embeddings.LayerNorm.gamma", "bert.embeddings.position_ids", "cls.predictions.bias"]
     fit = match(expected, names, prefix="bert.")

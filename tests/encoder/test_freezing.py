@@ -1,4 +1,4 @@
-"""What trains: the counts of paper 003, and what stays as it was."""
+"""The choice of trainable weights: the counts of paper 003, and frozen layers stay unchanged."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def trained(encoder: Encoder) -> set[str]:
         ({"layers": "all", "adapters": {"size": 2}}, -1),
     ],
 )
-def test_the_cut_lies_below_the_first_parameter_that_trains(options: dict[str, Any], cut: int) -> None:
+def test_the_cut_is_below_the_first_trainable_parameter(options: dict[str, Any], cut: int) -> None:
     assert prepared(**options).cut == cut
 
 
-def test_the_last_layers_train_and_nothing_else() -> None:
+def test_only_the_last_layers_train() -> None:
     names = trained(prepared(layers=1))
     assert names == {name for name, _ in Encoder(TINY).named_parameters() if name.startswith("blocks.2.")}
 
@@ -60,7 +60,7 @@ def test_norms_train_in_every_layer() -> None:
 
 
 def test_frozen_layers_stay_in_eval_mode() -> None:
-    """Dropout below the cut would make the states of a window differ from epoch to epoch."""
+    """With dropout below the cut, the states of a window would differ between epochs."""
     encoder = prepared(layers=1).train()
     active = [name for name, module in encoder.named_modules() if isinstance(module, Dropout) and module.training]
     assert active == ["blocks.2.dropout"]
@@ -70,23 +70,23 @@ def test_frozen_layers_stay_in_eval_mode() -> None:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_albert_trains_whole_or_not_at_all(layers: int) -> None:
+def test_albert_trains_all_layers_or_none(layers: int) -> None:
     with pytest.raises(LaminaError, match="share one block"):
         prepared(ALBERT, layers=layers)
 
 
-def test_albert_is_cut_only_when_it_is_frozen_whole() -> None:
+def test_albert_has_a_cut_only_if_all_layers_are_frozen() -> None:
     assert prepared(ALBERT, layers=0).cut == 3
     assert prepared(ALBERT, layers=0, adapters={"size": 2, "layers": 1}).cut == 0
     assert prepared(ALBERT).cut == -1
 
 
-def test_albert_s_adapters_are_per_layer() -> None:
+def test_adapters_of_albert_are_separate_for_each_layer() -> None:
     encoder = prepared(ALBERT, layers=0, adapters={"size": 2})
     one = 2 * (2 * 16 * 2 + 2 + 16)
     assert sum(p.numel() for p in encoder.parameters() if p.requires_grad) == 3 * one
 
 
 def test_too_many_layers_are_refused() -> None:
-    with pytest.raises(LaminaError, match=r"tune\.layers = 4, but the encoder has 3 layers"):
+    with pytest.raises(LaminaError, match=r"tune\.layers: 4, but the encoder has 3 layers"):
         prepared(layers=4)

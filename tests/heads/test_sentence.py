@@ -85,7 +85,7 @@ def naive_pool(vectors: Tensor, mask: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def test_the_mean_is_over_real_tokens() -> None:
+def test_the_mean_covers_only_real_tokens() -> None:
     batch = batch_of(1)
     vectors = torch.randn(*batch.ids.shape, WIDTH)
     torch.testing.assert_close(pool(vectors, batch.mask, "mean"), naive_pool(vectors, batch.mask))
@@ -94,23 +94,23 @@ def test_the_mean_is_over_real_tokens() -> None:
 
 
 @torch.no_grad()
-def test_what_the_heads_compute() -> None:
-    """Against the formulas, item by item."""
+def test_the_heads_equal_their_formulas() -> None:
+    """Compare item by item."""
     pairs, singles = batch_of(2), batch_of(1)
     vectors = torch.randn(16, 1, pairs.ids.shape[1], WIDTH)
     pooled = naive_pool(vectors[:, 0], pairs.mask)
     concatenation = ConcatenationHeadOptions().build(WIDTH, CLASSES).eval()
-    said = concatenation(vectors, pairs)
+    joined_outputs = concatenation(vectors, pairs)
     near = CosineHeadOptions().build(WIDTH, TWO)(vectors, pairs)
     bare = CosineHeadOptions(paper_sigmoid=True).build(WIDTH, TWO)
     paper = bare(vectors, pairs)
-    assert isinstance(said, ClassOutputs)
+    assert isinstance(joined_outputs, ClassOutputs)
     assert not list(bare.parameters())
     for item in range(8):
         u, v = pooled[2 * item], pooled[2 * item + 1]
         joined = torch.tensor([*u, *v, *(abs(a - b) for a, b in zip(u, v, strict=True)), *(u * v)])
         linear = concatenation.read.linear
-        torch.testing.assert_close(said.logits[item], linear.weight @ joined + linear.bias)
+        torch.testing.assert_close(joined_outputs.logits[item], linear.weight @ joined + linear.bias)
         cosine = float(u @ v) / math.sqrt(float(u @ u) * float(v @ v))
         assert near.cosine[item].item() == pytest.approx(cosine, abs=1e-6)
         assert near.logits[item].item() == pytest.approx(5 * cosine - 2.5, abs=1e-5)
@@ -125,15 +125,15 @@ def test_what_the_heads_compute() -> None:
     torch.testing.assert_close(scores.scores, wanted)
 
 
-def test_where_heads_start() -> None:
-    """A score begins in the middle of its range, a cosine of 0.5 is undecided."""
+def test_initial_outputs() -> None:
+    """A score starts in the middle of its range; the logit of a cosine of 0.5 is 0."""
     regression, cosine = RegressionHeadOptions().build(WIDTH, SCORES), CosineHeadOptions().build(WIDTH, TWO)
     assert regression.read.linear.bias.item() == 0.5
     assert cosine.turn(torch.tensor(0.5)).item() == 0
     assert ClassificationHeadOptions().dropout == 0.3
 
 
-def test_dropout_is_between_the_vector_and_the_classes() -> None:
+def test_dropout_acts_on_the_pooled_vector() -> None:
     head = ClassificationHeadOptions(dropout=0.5).build(WIDTH, CLASSES)
     batch = batch_of(1)
     vectors = torch.randn(8, 1, batch.ids.shape[1], WIDTH)
@@ -147,8 +147,8 @@ def test_dropout_is_between_the_vector_and_the_classes() -> None:
 @EACH_HEAD
 @pytest.mark.parametrize("mixer", MIXERS)
 @torch.no_grad()
-def test_any_mixer_any_pooling(mixer: Any, options: Any, labels: Labels, pooling: str) -> None:
-    """Outputs of the right kind and shape, which do not change with the items beside an item."""
+def test_every_mixer_with_every_pooling(mixer: Any, options: Any, labels: Labels, pooling: str) -> None:
+    """Outputs have the right kind and shape, and do not depend on the other items of a batch."""
     head = options(pooling=pooling)
     model = built(head, labels, mixer)
     batch = batch_of(head.sides)
@@ -163,25 +163,25 @@ def test_any_mixer_any_pooling(mixer: Any, options: Any, labels: Labels, pooling
 @EACH_POOLING
 @EACH_HEAD
 @torch.no_grad()
-def test_from_stored_states_it_says_the_same(options: Any, labels: Labels, pooling: str) -> None:
+def test_stored_states_give_the_same_outputs(options: Any, labels: Labels, pooling: str) -> None:
     head = options(pooling=pooling)
     model = built(head, labels)
     batch = batch_of(head.sides)
     encoder = model.encoder
     stored = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask, keep=(1,))
-    for live, kept in zip(logits_of(model(batch)), logits_of(model(replace(batch, states=stored))), strict=True):
-        assert torch.equal(live, kept)
+    for live, from_store in zip(logits_of(model(batch)), logits_of(model(replace(batch, states=stored))), strict=True):
+        assert torch.equal(live, from_store)
 
 
 @EACH_HEAD
-def test_what_the_options_say_of_pooling(options: Any, labels: Labels) -> None:
+def test_options_of_pooling(options: Any, labels: Labels) -> None:
     assert options(pooling="pooler").pooled
     assert not options().pooled
     positions = [options(pooling=pooling).build(WIDTH, labels).positions for pooling in ("mean", "cls", "pooler")]
     assert positions == ["tokens", "cls", "cls"]
 
 
-def test_a_head_of_pairs_wants_two_windows() -> None:
+def test_a_head_of_pairs_needs_two_windows() -> None:
     batch = batch_of(1)
     with pytest.raises(ValueError, match="two windows"):
         CosineHeadOptions().build(WIDTH, TWO)(torch.zeros(8, 1, batch.ids.shape[1], WIDTH), batch)
@@ -195,7 +195,7 @@ def test_a_head_of_pairs_wants_two_windows() -> None:
         (CosineHeadOptions(), CLASSES, '"cosine" needs two classes or scores, but the labels are 3 classes'),
     ],
 )
-def test_labels_that_a_head_cannot_say(options: Any, labels: Labels, message: str) -> None:
+def test_labels_that_a_head_cannot_predict(options: Any, labels: Labels, message: str) -> None:
     with pytest.raises(LaminaError, match=message) as error:
         options.build(WIDTH, labels)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""What the tests of the mixers share: random stacks with padding, and counting."""
+"""Random stacks with padding, and counts of parameters, for the tests of the mixers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BERT_LARGE = Shape(1024, 24, 2)
 def random_stack(
     shape: Shape, *, rows: int = 3, tokens: int = 5, dtype: torch.dtype = torch.float32, grad: bool = False
 ) -> HiddenStack:
-    """Every layer of an encoder of that shape; row r has r tokens of padding."""
+    """Return every layer of an encoder of that shape; row r has r tokens of padding."""
     generator = torch.Generator().manual_seed(1)
     layers = tuple(range(shape.depth + 1))
     states = tuple(torch.randn(rows, tokens, shape.hidden, generator=generator).to(dtype).requires_grad_(grad) for _ in layers)
@@ -26,7 +26,7 @@ def random_stack(
 
 
 def count(options: MixerOptions, shape: Shape = BERT_LARGE, *, statistics: bool = False) -> int:
-    """The parameters of a mixer and the two-row head on it; with `statistics`, those of batch normalisations too."""
+    """Return the number of parameters of a mixer and its two-row head; `statistics` adds those of batch normalisations."""
     with torch.device("meta"):
         mixer = options.build(shape)
         parts: list[nn.Module] = [mixer, SpanHead(mixer.width)]
@@ -35,7 +35,7 @@ def count(options: MixerOptions, shape: Shape = BERT_LARGE, *, statistics: bool 
 
 
 def assert_gradients(mixer: nn.Module, stack: HiddenStack, mixed: Tensor) -> None:
-    """They reach every parameter, and of the states those of real tokens only. `stack` was made with ``grad=True``."""
+    """Assert that gradients reach every parameter, and only the states of real tokens. `stack` needs ``grad=True``."""
     mixed[:, 0][stack.mask].square().sum().backward()  # type: ignore[no-untyped-call]
     for parameter in mixer.parameters():
         assert parameter.grad is not None and parameter.grad.any()

@@ -42,7 +42,7 @@ ALL: list[Any] = [
 
 
 def built(options: Any, shape: Shape = SHAPE) -> Any:
-    """With weights large enough to tell layers apart."""
+    """Return a mixer with weights large enough to distinguish the layers."""
     torch.manual_seed(0)
     mixer = options.build(shape).eval()
     for parameter in mixer.parameters():
@@ -54,7 +54,7 @@ def queries(slots: int = 2, hidden: int = 8) -> Tensor:
     return torch.randn(slots, hidden, generator=torch.Generator().manual_seed(2))
 
 
-# ---- references: a token, a query and a layer at a time
+# ---- references: one token, one query and one layer at a time
 
 
 def softmax(scores: list[Tensor]) -> list[Tensor]:
@@ -63,7 +63,7 @@ def softmax(scores: list[Tensor]) -> list[Tensor]:
 
 
 def attended(mixer: Any, query: Tensor, number: int, states: list[Tensor]) -> Tensor:
-    """sum_i softmax_i(q W h_i) h_i of one token."""
+    """Return sum_i softmax_i(q W h_i) h_i of one token."""
     if isinstance(mixer.turn, nn.Identity):
         matrix = torch.eye(len(query))
     else:
@@ -78,7 +78,7 @@ def normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
 
 
 def encoded(mixer: LayerEncoder, query: Tensor, last: Tensor, states: list[Tensor]) -> Tensor:
-    """The block as it is drawn in the textbook: keys and values of every layer, one head after the other."""
+    """Return the block as in the textbook: keys and values of every layer, one attention head after the other."""
     size = mixer.width // mixer.heads
     asked = mixer.query.weight @ query + mixer.query.bias
     keys = [mixer.key.weight @ state for state in states]
@@ -95,7 +95,7 @@ def encoded(mixer: LayerEncoder, query: Tensor, last: Tensor, states: list[Tenso
 
 
 def one_by_one(mixer: Any, stack: HiddenStack, asked: Tensor) -> Tensor:
-    """[R, Q, T, H] by loops."""
+    """Return [R, Q, T, H], computed by loops."""
     rows = []
     for r in range(len(stack.mask)):
         for number, query in enumerate(asked):
@@ -120,7 +120,7 @@ def test_every_token_attends_to_its_own_layers(options: Any, dtype: torch.dtype)
 
 
 @pytest.mark.parametrize("options", ALL, ids=repr)
-def test_gradients_are_those_of_the_loops(options: Any) -> None:
+def test_gradients_equal_those_of_the_loops(options: Any) -> None:
     mixer = built(options)
     found = []
     for function in (mixer, lambda stack, asked: one_by_one(mixer, stack, asked)):
@@ -135,7 +135,7 @@ def test_gradients_are_those_of_the_loops(options: Any) -> None:
         torch.testing.assert_close(ours, wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_the_gradients_of_a_sum_of_first_and_second_order() -> None:
+def test_first_and_second_gradients_of_a_token_sum() -> None:
     torch.manual_seed(0)
     weights = torch.randn(2, 2, 3, 3, dtype=torch.double, requires_grad=True)
     states = [torch.randn(2, 3, 4, dtype=torch.double, requires_grad=True) for _ in range(3)]
@@ -144,7 +144,7 @@ def test_the_gradients_of_a_sum_of_first_and_second_order() -> None:
 
 
 @pytest.mark.parametrize("options", ALL, ids=repr)
-def test_the_queries_learn_the_same_from_frozen_states(options: Any) -> None:
+def test_gradients_of_the_queries_are_equal_for_frozen_states(options: Any) -> None:
     found = []
     for grad in (False, True):
         mixer, stack, asked = built(options), random_stack(SHAPE, grad=grad), queries().requires_grad_()
@@ -172,13 +172,13 @@ def test_multiplicative_starts_as_dot(shared: bool) -> None:
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_learned_and_uniform_is_the_average(raw: bool) -> None:
+def test_learned_with_uniform_weights_is_the_average(raw: bool) -> None:
     stack = random_stack(SHAPE)
     mixed = LearnedOptions(raw=raw, embeddings=False).build(SHAPE)(stack, queries())
     torch.testing.assert_close(mixed, AverageOptions(embeddings=False).build(SHAPE)(stack).expand_as(mixed))
 
 
-def test_raw_and_from_the_last_layer_is_the_plain_model() -> None:
+def test_learned_raw_weights_on_the_last_layer_are_the_plain_model() -> None:
     batch = make_batch(windows(corpus(2)[:8]), range(8))
     rows, tokens = batch.ids.shape
     stack, head = random_stack(SHAPE, rows=rows, tokens=tokens), SpanHead(8)
@@ -187,8 +187,8 @@ def test_raw_and_from_the_last_layer_is_the_plain_model() -> None:
     torch.testing.assert_close((learned.start, learned.end), (plain.start, plain.end))
 
 
-def test_the_logit_of_dot_needs_the_scores_alone() -> None:
-    """q . sum_i w_i h_i = sum_i w_i (q . h_i)."""
+def test_the_logit_of_dot_equals_a_sum_of_scores() -> None:
+    """Check q . sum_i w_i h_i = sum_i w_i (q . h_i)."""
     batch = make_batch(windows(corpus(2)[:3]), range(3))
     stack, head = random_stack(SHAPE, rows=3, tokens=batch.ids.shape[1]), SpanHead(8)
     nn.init.normal_(head.weight)
@@ -213,7 +213,7 @@ def test_padding_and_other_tokens_change_nothing(options: Any) -> None:
         assert torch.equal(gradient.any(-1), stack.mask), "real tokens only"
 
 
-# ---- weights to look at
+# ---- weights of the layers
 
 
 @pytest.mark.parametrize("options", [*ALL, LearnedOptions(init="random"), LearnedOptions(separate=False)], ids=repr)
@@ -227,7 +227,7 @@ def test_the_weights_of_the_layers_add_up_to_one(options: Any) -> None:
 
 
 @pytest.mark.parametrize("options", ALL[:4], ids=repr)
-def test_the_weights_are_what_the_vectors_are_made_with(options: Any) -> None:
+def test_the_vectors_are_the_weighted_sum_of_the_layers(options: Any) -> None:
     mixer, stack = built(options), random_stack(SHAPE)
     weights = mixer.weights(stack, queries())
     states = torch.stack([stack.layer(layer) for layer in mixer.layers], 2)  # [R, T, n, H]
@@ -235,7 +235,7 @@ def test_the_weights_are_what_the_vectors_are_made_with(options: Any) -> None:
     torch.testing.assert_close(mixer(stack, queries()), wanted, atol=1e-5, rtol=1e-5)
 
 
-def test_a_pointed_head_of_the_encoder_looks_at_one_layer() -> None:
+def test_a_large_query_of_the_encoder_attends_to_one_layer() -> None:
     mixer, stack = built(LayerEncoderOptions(heads=1)), random_stack(SHAPE)
     with torch.no_grad():
         for part in (mixer.query, mixer.key):
@@ -245,7 +245,7 @@ def test_a_pointed_head_of_the_encoder_looks_at_one_layer() -> None:
     assert torch.equal(mixer.weights(stack, queries()).argmax(-1), scores.argmax(-1).transpose(1, 2))
 
 
-def test_mixers_without_weights_are_told_apart() -> None:
+def test_only_some_mixers_have_weights() -> None:
     assert not isinstance(LastLayerOptions().build(SHAPE), Weighing)
     assert not isinstance(AverageOptions().build(SHAPE), Weighing)
 
@@ -255,8 +255,8 @@ def test_mixers_without_weights_are_told_apart() -> None:
 
 @pytest.mark.parametrize("pooled", [True, False])
 @pytest.mark.parametrize("options", [*ALL, LearnedOptions(init="random")], ids=repr)
-def test_classes_are_queries_too(options: Any, pooled: bool) -> None:
-    """The rows of the classes attend, over the pooled state as well where the head reads it."""
+def test_rows_of_classes_are_queries(options: Any, pooled: bool) -> None:
+    """The rows of the classes attend over the layers, and over the pooled state if the head reads it."""
     table = {"type": "answerability", "pooled": pooled}
     recipe = parse_recipe(
         {
@@ -278,7 +278,7 @@ def test_classes_are_queries_too(options: Any, pooled: bool) -> None:
 
 
 class Silent(SpanHead):
-    """A head whose rows are nobody's queries."""
+    """A head without queries."""
 
     def queries(self) -> None:  # type: ignore[override]
         return None
@@ -294,32 +294,32 @@ def test_a_head_without_queries_is_refused_when_the_recipe_is_built(name: str) -
     recipe = parse_recipe({"data": {"train": ""}, "mixer": {"type": name}, "encoder": {"model": "tiny", "pretrained": False}})
     build_on_meta(recipe)
     main = recipe.main.model_copy(update={"head": SilentOptions()})
-    with pytest.raises(LaminaError, match=f'mixer.type = "{name}" attends') as caught:
+    with pytest.raises(LaminaError, match=f'mixer.type: "{name}" attends') as caught:
         build_on_meta(recipe.model_copy(update={"tasks": {"main": main}}))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("options", [DotOptions(), LayerEncoderOptions()], ids=repr)
-def test_a_mixer_that_attends_says_so_without_queries(options: Any) -> None:
+def test_attention_without_queries_raises_an_error(options: Any) -> None:
     mixer = options.build(SHAPE)
     assert isinstance(mixer, LayerAttention)
     with pytest.raises(ValueError, match="the head's queries"):
         mixer(random_stack(SHAPE))
 
 
-# ---- counts and starts
+# ---- counts and initial weights
 
 
 def test_counts_of_bert_large() -> None:
     head, hidden = 2_050, 1024
-    assert count(DotOptions()) == head, "no parameters of its own"
+    assert count(DotOptions()) == head, "dot has no parameters"
     assert count(MultiplicativeOptions()) == head + 2 * hidden**2
     assert count(MultiplicativeOptions(shared=True)) == head + hidden**2
     block = 4 * hidden**2 + 3 * hidden + 8 * hidden**2 + 5 * hidden + 4 * hidden
     assert count(LayerEncoderOptions()) == head + block
 
 
-def test_the_start_of_the_encoder() -> None:
+def test_the_initial_weights_of_the_encoder() -> None:
     torch.manual_seed(0)
     mixer = LayerEncoderOptions().build(Shape(96, 3, 2))
     for part in (mixer.query, mixer.key, mixer.value, mixer.output, mixer.up, mixer.down):
@@ -329,11 +329,13 @@ def test_the_start_of_the_encoder() -> None:
 
 
 @pytest.mark.parametrize(("hidden", "heads"), [(768, 12), (384, 12), (1024, 8), (64, 8), (8, 8), (7, 7), (13, 1)])
-def test_heads_divide_the_width(hidden: int, heads: int) -> None:
+def test_the_default_number_of_heads_divides_the_width(hidden: int, heads: int) -> None:
     assert fitting_heads(hidden) == heads
     assert LayerEncoderOptions().build(Shape(hidden, 2, 2)).heads == heads
 
 
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
-    with pytest.raises(LaminaError, match=r"mixer\.heads = 12 does not divide the encoder's width of 64: leave it out for 8"):
+    with pytest.raises(
+        LaminaError, match=r"mixer\.heads: 12 does not divide .* hidden size of 64\. Fix: .* remove mixer\.heads for 8"
+    ):
         LayerEncoderOptions(heads=12).build(Shape(64, 2, 2))

@@ -23,7 +23,7 @@ ALL = [
 
 
 def built(options: CompressionOptions, shape: Shape = SHAPE) -> Any:
-    """With weights large enough to see the GELU bend."""
+    """Return a mixer with weights large enough for the curve of the GELU to matter."""
     torch.manual_seed(0)
     mixer = options.build(shape)
     for parameter in mixer.parameters():
@@ -36,7 +36,7 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def one_by_one(mixer: Any, stack: HiddenStack, *, shared: bool) -> Tensor:
-    """A product for every token and layer."""
+    """Return the result of one product for every token and layer."""
     dense, rows = mixer.dense, []
     for r, t in torch.ones_like(stack.mask).nonzero().tolist():
         parts = []
@@ -61,7 +61,7 @@ def test_every_token_and_layer_is_compressed(shared: bool, embeddings: bool, dty
     torch.testing.assert_close(mixed, one_by_one(mixer, stack, shared=shared), atol=1e-5, rtol=1e-5)
 
 
-def test_layers_with_equal_weights_are_shared_weights() -> None:
+def test_equal_weights_for_all_layers_equal_shared_weights() -> None:
     torch.manual_seed(0)
     shared, separate = SharedDense(8, 5), SeparateDense(4, 8, 5)
     with torch.no_grad():
@@ -71,7 +71,7 @@ def test_layers_with_equal_weights_are_shared_weights() -> None:
     torch.testing.assert_close(separate(states), shared(states))
 
 
-def test_pooled_first() -> None:
+def test_layers_can_be_pooled_before_compression() -> None:
     stack = random_stack(SHAPE)
     mixer = built(CompressionOptions(size=5, pool="average"))
     mean = AverageOptions().build(SHAPE)(stack)
@@ -83,7 +83,7 @@ def test_pooled_first() -> None:
 
 
 @pytest.mark.parametrize("pool", [None, "average"])
-def test_skip_puts_the_last_layer_behind(pool: Any) -> None:
+def test_skip_appends_the_last_layer(pool: Any) -> None:
     stack = random_stack(SHAPE, dtype=torch.float16)
     mixer, plain = (built(CompressionOptions(size=5, pool=pool, skip=skip)) for skip in (True, False))
     assert mixer.width == plain.width + 8
@@ -92,7 +92,7 @@ def test_skip_puts_the_last_layer_behind(pool: Any) -> None:
 
 
 @pytest.mark.parametrize("options", ALL, ids=repr)
-def test_the_first_token_alone_and_padding(options: CompressionOptions) -> None:
+def test_a_stack_of_the_first_token_and_padding(options: CompressionOptions) -> None:
     mixer, stack = built(options), random_stack(SHAPE, grad=True)
     mixed = mixer(stack)
     torch.testing.assert_close(mixer(stack.cls()), mixed[:, :, :1])
@@ -100,12 +100,12 @@ def test_the_first_token_alone_and_padding(options: CompressionOptions) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_start(shared: bool) -> None:
+def test_initial_weights(shared: bool) -> None:
     torch.manual_seed(0)
     mixer: Any = CompressionOptions(shared=shared).build(Shape(64, 3, 2))
     weight = mixer.dense.weight
     assert weight.abs().max() <= 2e-3
-    assert weight.std().item() == pytest.approx(0.88e-3, rel=0.02)  # a normal of 1e-3 cut at two deviations
+    assert weight.std().item() == pytest.approx(0.88e-3, rel=0.02)  # a normal of deviation 1e-3, cut at two deviations
     assert not mixer.dense.bias.any()
 
 
@@ -125,6 +125,6 @@ def test_the_counts_of_the_paper(options: CompressionOptions, wanted: int) -> No
     assert count(options) == wanted
 
 
-def test_one_vector_cannot_have_a_dense_a_layer() -> None:
-    with pytest.raises(ValueError, match="shared = false means nothing"):
+def test_separate_maps_with_a_pool_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"shared = false has no effect\. Fix: remove one of them"):
         CompressionOptions(pool="average", shared=False)

@@ -37,7 +37,7 @@ def built(options: Any, shape: Shape = SHAPE) -> Any:
 
 
 def convolved(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int = 1, groups: int = 1) -> Tensor:
-    """A padded convolution, a product at a time: [C, W] -> [outer, W / stride]."""
+    """Return a padded convolution, one product at a time: [C, W] -> [outer, W / stride]."""
     outer, inner, kernel = weight.shape
     padded = nn.functional.pad(x, (kernel // 2, kernel // 2))
     columns = []
@@ -45,19 +45,19 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: 
         window = padded[:, start : start + kernel]
         own = [window[(o * groups // outer) * inner :][:inner] for o in range(outer)]
         columns.append(torch.stack([(weight[o] * own[o]).sum() for o in range(outer)]))
-    made = torch.stack(columns, 1)
-    return made if bias is None else made + bias[:, None]
+    result = torch.stack(columns, 1)
+    return result if bias is None else result + bias[:, None]
 
 
 @pytest.mark.parametrize(("stride", "groups"), [(1, 1), (3, 1), (2, 1), (1, 4)])
 @pytest.mark.parametrize("kernel", [1, 3, 5, 7])
-def test_a_convolution_keeps_the_length_but_for_the_stride(kernel: int, stride: int, groups: int) -> None:
+def test_only_the_stride_changes_the_length(kernel: int, stride: int, groups: int) -> None:
     part = Convolution(4, 8, kernel, stride=stride, groups=groups)
     nn.init.normal_(part.bias)  # type: ignore[arg-type]
     x = torch.randn(2, 4, 11)
-    for picture, made in zip(x, part(x), strict=True):
+    for picture, result in zip(x, part(x), strict=True):
         wanted = convolved(picture, part.weight, part.bias, stride=stride, groups=groups)
-        torch.testing.assert_close(made, wanted, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(result, wanted, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -86,7 +86,7 @@ def test_inception() -> None:
     torch.testing.assert_close(block(x[None])[0], torch.cat(wanted), atol=1e-5, rtol=1e-5)
 
 
-def test_a_token_of_inception_is_the_mean_along_its_states() -> None:
+def test_inception_averages_along_the_states_of_a_token() -> None:
     mixer, stack = built(InceptionOptions(channels=3)), random_stack(SHAPE)
     picture = torch.stack([state[0, 0] for state in stack.states])[None]
     wanted = mixer.network[1](mixer.network[0](picture)).mean(-1)[0]
@@ -94,7 +94,7 @@ def test_a_token_of_inception_is_the_mean_along_its_states() -> None:
 
 
 def test_small_xception() -> None:
-    """Layer by layer, from the paper's list of them."""
+    """Compare layer by layer with the paper's list."""
     mixer, stack = built(XceptionOptions()), random_stack(SHAPE)
     for part in mixer.modules():
         if isinstance(part, Norm):
@@ -107,8 +107,8 @@ def test_small_xception() -> None:
     def normed(x: Tensor) -> Tensor:
         n: Any = next(norms)
         scale = n.weight / (n.running_var + n.eps).sqrt()
-        made: Tensor = (x - n.running_mean[:, None]) * scale[:, None] + n.bias[:, None]
-        return made
+        result: Tensor = (x - n.running_mean[:, None]) * scale[:, None] + n.bias[:, None]
+        return result
 
     def separable(x: Tensor) -> Tensor:
         each = convolved(x, next(convolutions).weight, groups=len(x))
@@ -149,7 +149,7 @@ def test_padding_changes_nothing(options: Any, training: bool) -> None:
 
 @pytest.mark.parametrize("options", ALL, ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_shapes_gradients_and_the_first_token_alone(options: Any, dtype: torch.dtype) -> None:
+def test_shapes_gradients_and_a_stack_of_the_first_token(options: Any, dtype: torch.dtype) -> None:
     mixer, stack = built(options), random_stack(SHAPE, dtype=dtype, grad=True)
     mixed = mixer(stack)
     assert mixed.shape == (3, 1, 5, mixer.width)
@@ -159,7 +159,7 @@ def test_shapes_gradients_and_the_first_token_alone(options: Any, dtype: torch.d
 
 
 @pytest.mark.parametrize("size", ["small", "span"])
-def test_a_single_value_a_channel_can_be_trained_on(size: Any) -> None:
+def test_one_value_per_channel_trains(size: Any) -> None:
     shape = Shape(2, 1, 2)
     mixer = XceptionOptions(size=size).build(shape).train()
     mixed = mixer(random_stack(shape, rows=1, tokens=1))
@@ -167,14 +167,14 @@ def test_a_single_value_a_channel_can_be_trained_on(size: Any) -> None:
     mixed.sum().backward()
 
 
-def test_the_skip_follows_what_was_convolved() -> None:
+def test_skip_appends_the_last_layer() -> None:
     mixer, stack = built(XceptionOptions(skip=True)), random_stack(SHAPE)
     assert mixer.width == 512 + 16
     assert torch.equal(mixer(stack)[:, 0, :, 512:], stack.layer(3))
 
 
 def test_the_counts_of_the_paper() -> None:
-    layers = Shape(1024, 25, 2)  # 26 channels: the classifier has the pooled state too
+    layers = Shape(1024, 25, 2)  # 26 channels, since the classifier reads the pooled state too
     assert count(XceptionOptions(), layers, statistics=True) == 267_010
     assert count(XceptionOptions(skip=True), layers, statistics=True) == 269_058
     assert count(XceptionOptions(), replace(BERT_LARGE, pooled=True), statistics=True) == 267_010

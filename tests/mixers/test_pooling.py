@@ -24,7 +24,7 @@ ALL: list[MixerOptions] = [
 
 
 def one_by_one(weights: list[list[float]], stack: HiddenStack, layers: tuple[int, ...]) -> torch.Tensor:
-    """sum_i w_qi h_i, a token at a time."""
+    """Return sum_i w_qi h_i, one token at a time."""
     rows, tokens = stack.mask.shape
     out = torch.zeros(rows, len(weights), tokens, stack.states[0].shape[-1])
     for r in range(rows):
@@ -51,10 +51,10 @@ def test_average(options: AverageOptions, layers: tuple[int, ...], dtype: torch.
     assert (mixer.layers, mixer.width) == (layers, 8)
     wanted = one_by_one([[1 / len(layers)] * len(layers)], stack, layers)
     torch.testing.assert_close(mixer(stack), wanted, atol=1e-5, rtol=0)
-    assert all(map(torch.equal, stack.states, before)), "the states stay as they were"
+    assert all(map(torch.equal, stack.states, before)), "the states are not changed"
 
 
-def test_first_and_last_of_one_layer_are_the_same() -> None:
+def test_first_and_last_of_a_single_layer_are_equal() -> None:
     shape = Shape(8, 1, 2)
     mixer, stack = AverageOptions(layers="first_last", embeddings=False).build(shape), random_stack(shape)
     assert torch.equal(mixer(stack)[:, 0], stack.layer(1))
@@ -86,7 +86,7 @@ def test_learned_starts_as_the_average(raw: bool, embeddings: bool) -> None:
     torch.testing.assert_close(mixed, average.expand_as(mixed), atol=1e-6, rtol=0)
 
 
-def test_learned_may_start_as_the_last_layer() -> None:
+def test_learned_can_start_as_the_last_layer() -> None:
     stack = random_stack(SHAPE)
     last = LastLayerOptions().build(SHAPE)(stack)
     assert torch.equal(LearnedOptions(raw=True, init="last", separate=False).build(SHAPE)(stack), last)
@@ -95,7 +95,7 @@ def test_learned_may_start_as_the_last_layer() -> None:
 
 
 @pytest.mark.parametrize(("raw", "mean"), [(True, 1 / 201), (False, 0.0)])
-def test_a_random_start(raw: bool, mean: float) -> None:
+def test_random_initial_weights(raw: bool, mean: float) -> None:
     torch.manual_seed(0)
     weight = LearnedOptions(raw=raw, init="random").build(Shape(8, 200, 2)).weight
     assert weight.std().item() == pytest.approx(0.05, rel=0.15)
@@ -106,7 +106,7 @@ def test_one_query_has_one_set() -> None:
     assert LearnedOptions(separate=True).build(Shape(8, 3, 1))(random_stack(SHAPE)).shape == (3, 1, 5, 8)
 
 
-def test_the_gradients_of_a_weighted_sum_of_first_and_second_order() -> None:
+def test_first_and_second_gradients_of_a_weighted_sum() -> None:
     torch.manual_seed(0)
     weights = torch.randn(2, 3, dtype=torch.double, requires_grad=True)
     states = [torch.randn(2, 3, 4, dtype=torch.double, requires_grad=True) for _ in range(3)]
@@ -132,7 +132,7 @@ def test_gradients_of_frozen_and_of_trained_states(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("options", ALL, ids=repr)
-def test_the_first_token_alone_and_padding(options: Any) -> None:
+def test_a_stack_of_the_first_token_and_padding(options: Any) -> None:
     mixer, stack = options.build(SHAPE), random_stack(SHAPE, grad=True)
     mixed = mixer(stack)
     torch.testing.assert_close(mixer(stack.cls()), mixed[:, :, :1])
@@ -143,7 +143,7 @@ def test_the_first_token_alone_and_padding(options: Any) -> None:
         assert torch.equal(gradient.any(-1), stack.mask), "real tokens only"
 
 
-def test_the_last_layer_behind_another_mixer() -> None:
+def test_the_last_layer_appended_to_another_mixer() -> None:
     stack = random_stack(SHAPE, dtype=torch.float16)
     learned = Learned(8, (0, 1), sets=2)
     mixer = WithLastLayer(learned, SHAPE.hidden, SHAPE.depth)
@@ -155,7 +155,7 @@ def test_the_last_layer_behind_another_mixer() -> None:
         assert torch.equal(mixed[:, q, :, 8:], stack.layer(3).float())
 
 
-def test_equal_mixtures_of_both_ends_are_one_mixture() -> None:
+def test_equal_mixtures_for_both_ends_equal_one_mixture() -> None:
     head, batch = SpanHead(8), make_batch(windows(corpus(2)[:8]), range(8))
     vectors = torch.randn(8, 1, batch.ids.shape[1], 8)
     one, two = head(vectors, batch), head(vectors.expand(-1, 2, -1, -1), batch)
@@ -171,7 +171,7 @@ def test_counts_of_bert_large() -> None:
 @pytest.mark.parametrize("options", get_args(get_args(MixerOptions)[0]), ids=lambda options: options.__name__)
 def test_nothing_is_drawn_on_the_meta_device(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object, **__: object) -> None:
-        raise AssertionError("torch imports its compiler to draw there, which takes a second")
+        raise AssertionError("torch imports its compiler for this, which takes a second")
 
     for name in ("normal_", "uniform_", "random_"):
         monkeypatch.setattr(torch.Tensor, name, drawn)

@@ -10,7 +10,7 @@ from tests.tiny import corpus, model, windows
 
 
 class Counting:
-    """Progress that remembers."""
+    """Progress that records its calls."""
 
     def __init__(self) -> None:
         self.total = self.done = 0
@@ -24,7 +24,7 @@ class Counting:
     def say(self, line: str) -> None: ...
 
 
-def test_every_window_gets_what_it_gets_alone() -> None:
+def test_logits_of_a_window_do_not_depend_on_its_batch() -> None:
     made = windows(corpus(3))
     assert len(set(made.lengths.tolist())) > 3
     tiny = model(layers=2).eval()
@@ -42,7 +42,7 @@ def test_every_window_gets_what_it_gets_alone() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 100, 10**6])
-def test_the_budget_changes_nothing(tokens: int) -> None:
+def test_the_batch_size_changes_nothing(tokens: int) -> None:
     made = windows(corpus(2))
     tiny = model().eval()
     usual, other = span_logits(tiny, made), span_logits(tiny, made, tokens=tokens)
@@ -57,7 +57,7 @@ def test_progress_counts_windows() -> None:
     assert progress.done == len(made)
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_no_windows_give_no_logits() -> None:
     found = span_logits(model().eval(), windows([]))
     assert found.start.shape == found.end.shape == (0,)
 
@@ -68,7 +68,7 @@ def test_no_gradients_are_kept() -> None:
     assert all(parameter.grad is None for parameter in tiny.parameters())
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
+def test_the_number_of_threads_does_not_change_the_logits() -> None:
     made, tiny, before = windows(corpus(3)), model(layers=2).eval(), torch.get_num_threads()
     try:
         found = []

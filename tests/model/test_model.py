@@ -1,4 +1,4 @@
-"""From a batch to its loss: encoder, mixer, head and objective together."""
+"""The model from a batch to its loss: encoder, mixer, head and objective together."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.tiny import corpus, model, windows
 
 @pytest.fixture(scope="module")
 def batch() -> Batch:
-    """Rows of different lengths, answerable and not."""
+    """Return rows of different lengths, answerable and not."""
     made = windows(corpus(2))
     assert len(set(made.lengths.tolist())) > 1
     return make_batch(made, range(len(made)))
 
 
 def only(batch: Batch, row: int) -> Batch:
-    """One row of a batch without its padding."""
+    """Return one row of a batch without its padding."""
     length = int(batch.mask[row].sum())
     wide = (batch.ids, batch.type_ids, batch.mask, batch.context)
     ids, type_ids, mask, context = (part[row : row + 1, :length] for part in wide)
@@ -89,7 +89,7 @@ def test_x_replaces_the_embeddings(batch: Batch) -> None:
         assert not torch.equal(tiny(batch, x=x + 0.1 * torch.randn_like(x)).start, tiny(batch).start)
 
 
-def test_a_head_takes_one_mixture_for_both_ends_or_one_for_each(batch: Batch) -> None:
+def test_the_span_head_reads_one_mixture_or_one_for_each_end(batch: Batch) -> None:
     rows, length = batch.ids.shape
     head = SpanHead(8)
     nn.init.normal_(head.weight)
@@ -104,7 +104,7 @@ def test_a_head_takes_one_mixture_for_both_ends_or_one_for_each(batch: Batch) ->
     torch.testing.assert_close(each.end, head(other, batch).end)
 
 
-def test_answers_may_lie_in_the_context_and_at_the_classifier_token(batch: Batch) -> None:
+def test_allowed_positions_are_the_context_and_the_classifier_token(batch: Batch) -> None:
     allowed = model().eval()(batch).allowed
     assert allowed[:, 0].all()
     assert torch.equal(allowed[:, 1:], batch.context[:, 1:])
@@ -112,7 +112,7 @@ def test_answers_may_lie_in_the_context_and_at_the_classifier_token(batch: Batch
 
 
 class _Asks(LastLayer):
-    """Remembers what it was given."""
+    """A mixer that records its inputs."""
 
     def __init__(self, hidden: int, depth: int) -> None:
         super().__init__(hidden, depth)
@@ -123,7 +123,7 @@ class _Asks(LastLayer):
         return super().forward(stack, queries)
 
 
-def test_a_mixer_gets_the_layers_it_asks_for_and_the_head_s_queries(batch: Batch) -> None:
+def test_a_mixer_gets_its_layers_and_the_queries_of_the_head(batch: Batch) -> None:
     tiny = model(layers=2)
     mixer, head = _Asks(16, 2), SpanHead(16)
     Model(tiny.encoder, {"main": Task(mixer, head)})(batch)
@@ -159,7 +159,7 @@ def test_the_loss_is_the_mean_of_two_cross_entropies() -> None:
     assert span_cross_entropy(outputs, gold).tolist() == pytest.approx(wanted, rel=1e-5)
 
 
-def test_the_loss_does_not_see_logits_where_no_answer_may_lie() -> None:
+def test_the_loss_ignores_logits_of_positions_that_are_not_allowed() -> None:
     outputs, gold = random_outputs()
     wild = torch.where(outputs.allowed, outputs.start, torch.tensor(1e4)).requires_grad_()
     loss = span_cross_entropy(replace(outputs, start=wild), gold)

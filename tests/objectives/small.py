@@ -1,4 +1,4 @@
-"""A small model of every kind of head, with a batch that fits it: what terms that any task may add are tested on."""
+"""A small model and a fitting batch for every kind of head, to test terms that any task may add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-distillation: what the teachers are, what is learned from them, and that nothing of it is lost when a run resumes."""
+"""Self-distillation: the teachers, the loss, and the memory, which a resumed run must not lose."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def distil(**options: Any) -> Distil:
 
 
 def moved(model: Model, seed: int, size: float = 0.05) -> None:
-    """A step in some direction."""
+    """Move the parameters in some direction."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -48,8 +48,8 @@ def parameters(model: Model) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
-def told(term: Distil, model: Model, steps: range) -> list[dict[str, Tensor]]:
-    """The parameters after each of some steps, of all of which the term is told."""
+def after_steps(term: Distil, model: Model, steps: range) -> list[dict[str, Tensor]]:
+    """Return the parameters after each of some steps; the term sees all of them."""
     history = []
     for step in steps:
         moved(model, step)
@@ -58,8 +58,8 @@ def told(term: Distil, model: Model, steps: range) -> list[dict[str, Tensor]]:
     return history
 
 
-def said_by(model: Model, batch: Batch, weights: dict[str, Tensor]) -> Outputs:
-    """What the model says, without dropout, with other parameters than it has."""
+def outputs_with(model: Model, batch: Batch, weights: dict[str, Tensor]) -> Outputs:
+    """Return the outputs of the model without dropout, with other parameters."""
     other = copy.deepcopy(model)
     other.load_state_dict(model.state_dict() | weights)
     with torch.no_grad():
@@ -85,45 +85,47 @@ def loss_of(term: Distil, model: Model, batch: Batch) -> Tensor:
 
 @EACH_HEAD
 @pytest.mark.parametrize("teacher", ["sda", "sdv"])
-def test_a_window_of_one_is_the_model_of_the_step_before(name: str, teacher: str) -> None:
+def test_a_window_of_one_is_the_model_of_the_previous_step(name: str, teacher: str) -> None:
     model, batch = model_of(name), batch_of(name)
     term = distil(teacher=teacher, window=1)
     for step in range(3):
-        (past,) = told(term, model, range(step, step + 1))
-        before = said_by(model, batch, past)
+        (past,) = after_steps(term, model, range(step, step + 1))
+        before = outputs_with(model, batch, past)
         moved(model, 100 + step)
         assert same(term.taught(model, batch), before)
-        assert not same(said_by(model, batch, {}), before)
+        assert not same(outputs_with(model, batch, {}), before)
 
 
 @EACH_HEAD
-def test_sda_is_the_mean_of_the_last_parameters(name: str) -> None:
+def test_sda_predicts_with_the_mean_of_the_last_parameters(name: str) -> None:
     model, batch = model_of(name), batch_of(name)
     term = distil(teacher="sda", window=3)
-    history = told(term, model, range(8))
+    history = after_steps(term, model, range(8))
     mean = {key: torch.stack([past[key] for past in history[-3:]]).mean(0) for key in history[0]}
-    near(term.taught(model, batch), said_by(model, batch, mean))
+    near(term.taught(model, batch), outputs_with(model, batch, mean))
 
 
 @EACH_HEAD
-def test_sdv_is_the_mean_of_what_the_last_models_say(name: str) -> None:
+def test_sdv_predicts_the_mean_of_the_last_models(name: str) -> None:
     model, batch = model_of(name), batch_of(name)
     term = distil(teacher="sdv", window=3)
-    history = told(term, model, range(8))
-    near(term.taught(model, batch), mean_of([said_by(model, batch, past) for past in history[-3:]]))
+    history = after_steps(term, model, range(8))
+    near(term.taught(model, batch), mean_of([outputs_with(model, batch, past) for past in history[-3:]]))
     averaged = distil(teacher="sda", window=3)
-    told(averaged, model_of(name), range(8))
-    assert not same(term.taught(model, batch), averaged.taught(model, batch)), "a mean of logits is none of parameters"
+    after_steps(averaged, model_of(name), range(8))
+    assert not same(term.taught(model, batch), averaged.taught(model, batch)), (
+        "a mean of logits is not the logits of mean parameters"
+    )
 
 
 @pytest.mark.parametrize("window", [1, 3])
-def test_the_papers_code_has_a_fifth_of_a_difference_that_stalls(window: int) -> None:
-    """Zeroed, the newest step added and the oldest taken away, by 5 whatever the window; then as it was for a window."""
+def test_the_teacher_of_the_papers_code_is_a_fifth_of_a_difference(window: int) -> None:
+    """It is the newest step minus the oldest, divided by 5 for every window; then it is unchanged for a window."""
     model, term = model_of("span"), distil(teacher="sda", window=window, paper_code=True)
     history: list[dict[str, Tensor]] = []
     wanted: dict[str, Tensor] = {}
     for step in range(5 * window):
-        history += told(term, model, range(step, step + 1))
+        history += after_steps(term, model, range(step, step + 1))
         if step // window in (1, 3):
             wanted = {name: (value - history[step - window][name]) / 5 for name, value in history[step].items()}
         assert (len(history) >= term.waits) == bool(wanted)
@@ -133,7 +135,7 @@ def test_the_papers_code_has_a_fifth_of_a_difference_that_stalls(window: int) ->
     again = distil(teacher="sda", window=window, paper_code=True)
     again.load_state_dict(term.state_dict())
     for one in (term, again):
-        told(one, copy.deepcopy(model), range(100, 100 + window))
+        after_steps(one, copy.deepcopy(model), range(100, 100 + window))
     assert same(term.taught(model, batch_of("span")), again.taught(model, batch_of("span")))
 
 
@@ -141,7 +143,7 @@ def test_the_papers_code_has_a_fifth_of_a_difference_that_stalls(window: int) ->
 def test_the_papers_code_compares_starts_only(teacher: str) -> None:
     model, batch = model_of("span"), batch_of("span")
     term = distil(teacher=teacher, window=2, paper_code=True)
-    told(term, model, range(3))
+    after_steps(term, model, range(3))
     outputs, taught = model(batch), term.taught(model, batch)
     assert isinstance(outputs, SpanOutputs) and isinstance(taught, SpanOutputs)
     found = term(model, batch, outputs, term.counts(batch))
@@ -155,11 +157,11 @@ def test_the_papers_code_keeps_dropout_in_the_teachers_of_sdv() -> None:
     for teacher, differs in (("sdv", True), ("sda", False)):
         model = tiny.model(dropout=0.5).train()
         term = distil(teacher=teacher, window=1, paper_code=True)
-        told(term, model, range(2))
+        after_steps(term, model, range(2))
         assert same(term.taught(model, batch), term.taught(model, batch)) != differs
 
 
-def test_the_papers_code_is_for_what_the_paper_has() -> None:
+def test_the_papers_code_is_refused_for_other_options() -> None:
     for odd in ({"teacher": "ema"}, {"loss": "kl"}):
         with pytest.raises(ValueError, match="paper_code is for the teachers sda and sdv with the loss mse"):
             distil(paper_code=True, **odd)
@@ -168,10 +170,10 @@ def test_the_papers_code_is_for_what_the_paper_has() -> None:
         parse_recipe(of_classes)
 
 
-def test_ema_against_a_loop() -> None:
+def test_ema_equals_a_loop() -> None:
     model = model_of()
     term = distil(teacher="ema", decay=0.5)
-    history = told(term, model, range(12))
+    history = after_steps(term, model, range(12))
     wanted = history[0]
     decays = []
     for step, now in enumerate(history[1:], 1):
@@ -196,7 +198,7 @@ def test_the_mean_of_outputs() -> None:
 
 
 def test_the_running_sum_does_not_drift() -> None:
-    """After a thousand steps it is as near to the mean as after ten."""
+    """After a thousand steps it is as close to the mean as after ten."""
     torch.manual_seed(0)
     window = MeanOfLastSteps(5)
     values = torch.randn(1000, 200).cumsum(0)
@@ -211,15 +213,15 @@ def test_the_running_sum_does_not_drift() -> None:
     assert max(worst[-10:]) < 2 * max(worst[:100])
 
 
-def test_a_huge_value_leaves_no_trace() -> None:
-    """Beside it the others are lost in the sum; once it has left the window, the sum is soon made of them anew."""
+def test_a_huge_value_leaves_no_rounding_error() -> None:
+    """The other values are lost beside it in the sum. After it leaves the window, the sum is soon computed anew."""
     window = MeanOfLastSteps(4)
     for value in (0.1, 0.2, 1e12, 0.3, 0.4, 0.5, 0.6, 0.7):
         window.add({"w": torch.tensor([value])})
     assert window.models()[0]["w"].item() == pytest.approx(0.55)
 
 
-def test_what_is_kept_does_not_change_with_the_model() -> None:
+def test_kept_parameters_do_not_change_with_the_model() -> None:
     weights = {"w": torch.ones(2)}
     for teacher in (LastSteps(1), MeanOfLastSteps(1), MovingMean(0.9)):
         teacher.add(weights)
@@ -246,7 +248,7 @@ def scores_of(outputs: Outputs) -> Tensor:
 def test_the_squared_difference_from_the_teacher(name: str) -> None:
     model, batch = model_of(name), batch_of(name)
     term = distil(teacher="ema", weight=0.5)
-    told(term, model, range(2))
+    after_steps(term, model, range(2))
     outputs, taught = model(batch), term.taught(model, batch)
     found = term(model, batch, outputs, term.counts(batch)).item()
     if isinstance(outputs, SpanOutputs) and isinstance(taught, SpanOutputs):
@@ -255,13 +257,13 @@ def test_the_squared_difference_from_the_teacher(name: str) -> None:
     elif isinstance(outputs, ClassOutputs) and isinstance(taught, ClassOutputs):
         wanted = slow_squares(outputs.logits, taught.logits, torch.ones_like(outputs.logits, dtype=torch.bool))
     else:
-        said, target = (scores_of(one) for one in (outputs, taught))
-        wanted = sum((x - y) ** 2 for x, y in zip(said.tolist(), target.tolist(), strict=True)) / len(said)
+        predicted, target = (scores_of(one) for one in (outputs, taught))
+        wanted = sum((x - y) ** 2 for x, y in zip(predicted.tolist(), target.tolist(), strict=True)) / len(predicted)
     assert wanted > 1e-5
     assert found == pytest.approx(0.5 * wanted, rel=1e-3)
 
 
-def test_kl_against_a_loop() -> None:
+def test_kl_equals_a_loop() -> None:
     torch.manual_seed(0)
     a, b = torch.randn(4, 6), torch.randn(4, 6)
     allowed = torch.tensor([[True, True, False, True, False, True]] * 4)
@@ -273,10 +275,10 @@ def test_kl_against_a_loop() -> None:
     assert not kl(a, a, allowed).any()
 
 
-def test_kl_measures_the_model_by_its_teacher() -> None:
+def test_kl_is_that_of_the_teacher_to_the_model() -> None:
     model, batch = model_of(), batch_of("classification")
     term = distil(teacher="ema", loss="kl")
-    told(term, model, range(3))
+    after_steps(term, model, range(3))
     outputs, taught = model(batch), term.taught(model, batch)
     assert isinstance(taught, ClassOutputs)
     wanted = torch.nn.functional.kl_div(
@@ -289,10 +291,10 @@ def test_kl_measures_the_model_by_its_teacher() -> None:
 @EACH_TEACHER
 @EACH_HEAD
 def test_the_teacher_has_no_gradient(name: str, teacher: str) -> None:
-    """The gradient is that of the distance from targets that are held fixed, and nothing that is kept asks for one."""
+    """The gradient is that of the distance from constant targets, and no kept parameter requires one."""
     model, batch = model_of(name).eval(), batch_of(name)
     term = distil(teacher=teacher, window=2)
-    told(term, model, range(3))
+    after_steps(term, model, range(3))
     taught = term.taught(model, batch)
     assert not any(logits.requires_grad for logits in logits_of(taught))
     loss_of(term, model, batch).backward()  # type: ignore[no-untyped-call]
@@ -313,10 +315,10 @@ def test_the_teacher_has_no_gradient(name: str, teacher: str) -> None:
             torch.testing.assert_close(parameter.grad, gradient, atol=1e-6, rtol=1e-3)
 
 
-def test_at_the_teacher_itself_there_is_no_pull() -> None:
+def test_the_gradient_is_zero_at_the_teacher() -> None:
     model, batch = model_of("span"), batch_of("span")
     term = distil(window=1)
-    told(term, model, range(1))
+    after_steps(term, model, range(1))
     for loss in ("mse", "kl"):
         same_one = Distil(DistilOptions(window=1, loss=loss), "main", term.teacher)
         assert loss_of(same_one, model.eval(), batch).item() == pytest.approx(0, abs=1e-9)
@@ -326,7 +328,7 @@ def test_at_the_teacher_itself_there_is_no_pull() -> None:
 def test_micro_batches_add_up(name: str) -> None:
     model, batch = model_of(name).eval(), batch_of(name)
     term = distil(window=1)
-    told(term, model, range(1))
+    after_steps(term, model, range(1))
     moved(model, 9)
     assert term.counts(batch) == {"distil.items": len(batch.ids) / batch.sides}
     outputs = model(batch)
@@ -344,30 +346,30 @@ def _rows(batch: Batch, rows: slice) -> Batch:
     return Batch(ids, type_ids, mask, context, gold, batch.windows[rows], sides=batch.sides)
 
 
-def test_the_teacher_is_without_dropout_and_leaves_the_modes_alone() -> None:
+def test_the_teacher_has_no_dropout_and_does_not_change_modes() -> None:
     model, batch = model_of(dropout=0.5), batch_of("classification")
-    model.encoder.blocks[0].eval()  # as a frozen layer is
+    model.encoder.blocks[0].eval()  # as in a frozen layer
     modes = [part.training for part in model.modules()]
     for teacher in ("sda", "sdv", "ema"):
         term = distil(teacher=teacher, window=2)
-        told(term, model, range(2))
+        after_steps(term, model, range(2))
         once, twice = term.taught(model, batch), term.taught(model, batch)
         assert same(once, twice)
         assert [part.training for part in model.modules()] == modes
     assert not same(model(batch), model(batch)), "the model itself has dropout"
 
 
-def test_it_draws_no_random_numbers() -> None:
+def test_the_teacher_draws_no_random_numbers() -> None:
     model, batch = model_of(dropout=0.5), batch_of("classification")
     term = distil(teacher="sdv", window=2)
-    told(term, model, range(2))
+    after_steps(term, model, range(2))
     state = torch.get_rng_state()
     term.taught(model, batch)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_stored_states_are_read() -> None:
-    """Below the cut nothing trains, so that the teacher's frozen layers are the model's."""
+    """Nothing trains below the cut, so the teacher and the model have the same frozen layers."""
     model, batch = model_of("span"), batch_of("span")
     model.encoder.requires_grad_(False)
     model.encoder.blocks[1].requires_grad_(True)
@@ -383,7 +385,7 @@ def test_stored_states_are_read() -> None:
     near(term.taught(model, replace(batch, states=stack)), term.taught(model, batch))
 
 
-# ---- when it begins
+# ---- the start
 
 
 @pytest.mark.parametrize(
@@ -397,7 +399,7 @@ def test_stored_states_are_read() -> None:
         ({"teacher": "ema", "start": 3}, 3),
     ],
 )
-def test_it_begins_when_the_teacher_is_whole(options: dict[str, Any], begins: int) -> None:
+def test_the_term_starts_when_the_teacher_has_seen_its_window(options: dict[str, Any], begins: int) -> None:
     model, batch = model_of("span", dropout=0.1), batch_of("span")
     term, plain = distil(**options), objective_of("span")
     both = Loss([plain, term])
@@ -413,12 +415,12 @@ def test_it_begins_when_the_teacher_is_whole(options: dict[str, Any], begins: in
 
 
 @EACH_TEACHER
-def test_only_what_trains_and_is_read_is_kept(teacher: str) -> None:
+def test_only_trained_parameters_that_the_task_reads_are_kept(teacher: str) -> None:
     model = model_of()
     model.encoder.embeddings.requires_grad_(False)
     term = distil(teacher=teacher, window=3)
     assert isinstance(term, Remembers)
-    told(term, model, range(4))
+    after_steps(term, model, range(4))
     wanted = {name for name, value in model.named_parameters() if value.requires_grad and not name.startswith("tasks.other.")}
     copies = {"sda": 4, "sdv": 3, "ema": 1}[teacher]
     assert len(term.teacher.kept) == copies
@@ -445,14 +447,14 @@ def begun(teacher: str) -> tuple[Model, Distil, torch.optim.Optimizer]:
 
 @EACH_TEACHER
 @pytest.mark.parametrize("after", [2, 4])  # before and after the window is full
-def test_resumed_from_a_checkpoint_it_goes_on_exactly(teacher: str, after: int, tmp_path: Path) -> None:
+def test_resuming_from_a_checkpoint_is_exact(teacher: str, after: int, tmp_path: Path) -> None:
     batch = batch_of("span")
     whole, term, optimizer = begun(teacher)
     trained(whole, term, optimizer, batch, range(9))
     first, before, of_first = begun(teacher)
     trained(first, before, of_first, batch, range(after))
     save_checkpoint(tmp_path / "checkpoint.pt", first, of_first, State(step=after), [before])
-    trained(first, before, of_first, batch, range(after, 9))  # what is saved must not change with it
+    trained(first, before, of_first, batch, range(after, 9))  # the saved state must not change with the model
     second, restored, of_second = begun(teacher)
     moved(second, 77)
     assert load_checkpoint(tmp_path / "checkpoint.pt", second, of_second, [restored]).step == after
@@ -472,30 +474,30 @@ def test_resumed_from_a_checkpoint_it_goes_on_exactly(teacher: str, after: int, 
 def test_a_restored_memory_is_a_copy() -> None:
     model = model_of()
     term, other = distil(window=2), distil(window=2)
-    told(term, model, range(3))
+    after_steps(term, model, range(3))
     other.load_state_dict(term.state_dict())
     kept = {name: value.clone() for name, value in other.state_dict().items()}
-    told(term, model, range(3, 6))
+    after_steps(term, model, range(3, 6))
     assert all(torch.equal(value, kept[name]) for name, value in other.state_dict().items())
 
 
 @pytest.mark.parametrize("options", [{"window": 5}, {"window": 20}, {"window": 2, "start": 1000}])
-def test_a_time_budget_knows_what_the_teacher_costs(options: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The probe times steps that are distilled, and leaves no trace in the model."""
+def test_a_time_budget_includes_the_teacher(options: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe times steps with distillation, and does not change the model."""
     term = distil(teacher="sdv", **options)
-    asked: list[Batch] = []
+    batches: list[Batch] = []
 
     original = Distil.taught
 
     def taught(self: Distil, model: Model, batch: Batch) -> Outputs:
-        asked.append(batch)
+        batches.append(batch)
         return original(self, model, batch)
 
-    monkeypatch.setattr(Distil, "taught", taught)  # of the class: the probe works on a copy of the term
+    monkeypatch.setattr(Distil, "taught", taught)  # patch the class, since the probe works on a copy of the term
     losses = {"main": Loss([SpanLoss(), term])}
-    made, held_out = ({"main": Dataset(tiny.corpus(size), tiny.windows(tiny.corpus(size)))} for size in (3, 1))
+    training, held_out = ({"main": Dataset(tiny.corpus(size), tiny.windows(tiny.corpus(size)))} for size in (3, 1))
     model = tiny.model(dropout=0.1)
     before = parameters(model)
-    assert planning.make_plan(TrainOptions(minutes=0.01, batch_tokens=512), made, model, losses, held_out)
-    assert asked
+    assert planning.make_plan(TrainOptions(minutes=0.01, batch_tokens=512), training, model, losses, held_out)
+    assert batches
     assert all(torch.equal(value, before[name]) for name, value in parameters(model).items())

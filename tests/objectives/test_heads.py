@@ -1,4 +1,4 @@
-"""Which heads an objective fits."""
+"""Which heads may choose an objective."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lamina.errors import LaminaError
 from lamina.objectives import SpanLossOptions
 
 
-def test_a_heads_own_objective_fits_even_if_the_objective_does_not_list_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_objective_of_a_head_always_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SpanLossOptions, "heads", ("cacnn",))
     assert parse_recipe({"data": {"train": "fables/train"}, "head": {"type": "span"}}).main.objective.type == "span"
     with pytest.raises(LaminaError, match="'span' is for heads of type cacnn, not answerability"):

@@ -18,11 +18,11 @@ from lamina.objectives import BinaryCrossEntropyOptions, RankingOptions
 NO_MODEL = cast(Model, None)
 TWO = Labels(("no", "yes"))
 OBJECTIVE = BinaryCrossEntropyOptions().build(TWO)
-Pair = tuple[str, str, bool]  # two texts and whether they are alike
+Pair = tuple[str, str, bool]  # two texts and whether they are similar
 
 
 def batch_of(pairs: list[Pair], padding: int = 0) -> Batch:
-    """A row of letters for each text, the rest of it padding of any content."""
+    """Return a row of letters for each text; its padding has random content."""
     texts = [text for pair in pairs for text in pair[:2]]
     width = max(map(len, texts)) + padding
     torch.manual_seed(len(pairs))
@@ -36,7 +36,7 @@ def batch_of(pairs: list[Pair], padding: int = 0) -> Batch:
 
 
 def outputs_of(pairs: list[Pair]) -> PairOutputs:
-    """A random unit vector for each text; equal texts have equal ones."""
+    """Return a random unit vector for each text; equal texts have equal vectors."""
     generator = torch.Generator().manual_seed(5)
     vectors: dict[str, torch.Tensor] = {}
     for text in [text for pair in pairs for text in pair[:2]]:
@@ -71,7 +71,7 @@ words = st.sampled_from(["a", "b", "ab", "ba", "abc", "c", "cab"])
 
 @given(st.lists(st.tuples(words, words, st.booleans()), min_size=1, max_size=7), st.sampled_from([1.0, 5.0]))
 @settings(deadline=None, max_examples=150)
-def test_it_is_what_a_loop_computes(pairs: list[Pair], scale: float) -> None:
+def test_the_loss_equals_a_loop(pairs: list[Pair], scale: float) -> None:
     batch = batch_of(pairs)
     term = RankingOptions(scale=scale).build("main", TWO, OBJECTIVE)
     assert term.counts(batch) == {"ranking.positives": sum(alike for *_, alike in pairs)}
@@ -79,7 +79,7 @@ def test_it_is_what_a_loop_computes(pairs: list[Pair], scale: float) -> None:
     assert found == pytest.approx(naive(pairs, scale), abs=1e-5)
 
 
-def test_without_equal_texts_it_is_the_plain_softmax_both_ways() -> None:
+def test_without_equal_texts_the_loss_is_the_plain_softmax_in_both_directions() -> None:
     pairs: list[Pair] = [("a", "b", True), ("c", "d", True), ("e", "f", True), ("g", "h", True)]
     outputs = outputs_of(pairs)
     scores = 20 * outputs.first @ outputs.second.t()
@@ -90,17 +90,17 @@ def test_without_equal_texts_it_is_the_plain_softmax_both_ways() -> None:
     assert found.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 
-def test_the_same_text_is_no_negative_and_padding_does_not_hide_it() -> None:
+def test_equal_texts_are_no_negatives_whatever_their_padding() -> None:
     alone: list[Pair] = [("rain", "drizzle", True)]
     doubled: list[Pair] = [("rain", "drizzle", True), ("sun", "drizzle", False)]
     other: list[Pair] = [("rain", "drizzle", True), ("sun", "moon", False)]
     term = RankingOptions(scale=1.0).build("main", TWO, OBJECTIVE)
     losses = [term(NO_MODEL, batch_of(p, 3), outputs_of(p), {"ranking.positives": 1.0}).item() for p in (alone, doubled, other)]
     assert losses[0] == 0
-    assert 0 < losses[1] < losses[2]  # "sun" still is a negative of "drizzle"
+    assert 0 < losses[1] < losses[2]  # "sun" is still a negative of "drizzle"
 
 
-def test_a_step_without_alike_pairs_costs_nothing() -> None:
+def test_a_step_without_similar_pairs_has_no_loss() -> None:
     pairs: list[Pair] = [("a", "b", False), ("c", "d", False)]
     outputs = outputs_of(pairs)
     outputs.first.requires_grad_()
@@ -112,7 +112,7 @@ def test_a_step_without_alike_pairs_costs_nothing() -> None:
     assert not outputs.first.grad.any()
 
 
-def test_scores_count_as_alike_from_three_of_five() -> None:
+def test_scores_from_three_of_five_are_similar() -> None:
     batch = batch_of([("a", "b", True), ("c", "d", True), ("e", "f", True)])
     assert batch.labels is not None
     batch.labels.copy_(torch.tensor([2.9, 3.0, 5.0]))
@@ -130,9 +130,9 @@ def test_weight() -> None:
     assert twice.item() == pytest.approx(2 * once.item())
 
 
-def test_what_it_is_not_for() -> None:
-    with pytest.raises(LaminaError, match=r"terms\.ranking needs scores or two classes"):
+def test_labels_and_heads_that_do_not_fit() -> None:
+    with pytest.raises(LaminaError, match=r"terms\.ranking: it needs scores or two classes"):
         RankingOptions().build("main", Labels(("a", "b", "c")), OBJECTIVE)
     term = RankingOptions().build("main", TWO, OBJECTIVE)
-    with pytest.raises(LaminaError, match=r'choose head\.type = "cosine"'):
+    with pytest.raises(LaminaError, match=r'Fix: set head\.type = "cosine"'):
         term(NO_MODEL, batch_of([("a", "b", True)]), ScoreOutputs(torch.zeros(1)), {"ranking.positives": 1.0})

@@ -1,4 +1,4 @@
-"""R-Drop: two passes with different dropout should say the same."""
+"""R-Drop: two forward passes with different dropout should have equal outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.objectives.small import EACH_HEAD, HEADS, batch_of, model_of, objecti
 
 
 def loss_with(name: str, weight: float) -> Loss:
-    """The task's objective and R-Drop, as a recipe has them."""
+    """Return the task's objective with R-Drop, as a recipe builds them."""
     objective = objective_of(name)
     return Loss([objective, *TermsOptions(rdrop=RDropOptions(weight=weight)).build("main", HEADS[name][1], objective)])
 
@@ -34,8 +34,8 @@ def gradients(loss: Tensor, model: Model) -> list[Tensor]:
 
 
 @EACH_HEAD
-def test_against_its_formula(name: str) -> None:
-    """Its value, and its gradient through both passes."""
+def test_value_and_gradient_equal_the_formula(name: str) -> None:
+    """The gradient flows through both passes."""
     model, batch, objective = model_of(name, dropout=0.3), batch_of(name), objective_of(name)
     counts = objective.counts(batch)
     torch.manual_seed(0)
@@ -53,7 +53,7 @@ def test_against_its_formula(name: str) -> None:
 
 
 @EACH_HEAD
-def test_without_dropout_it_is_the_objective_alone(name: str) -> None:
+def test_without_dropout_the_loss_is_the_objective(name: str) -> None:
     model, batch, objective = model_of(name).eval(), batch_of(name), objective_of(name)
     plain = total(Loss([objective]), model, batch)
     doubled = total(loss_with(name, 3.0), model, batch)
@@ -62,7 +62,7 @@ def test_without_dropout_it_is_the_objective_alone(name: str) -> None:
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
 
-def test_the_second_pass_counts_whatever_the_weight() -> None:
+def test_the_second_objective_counts_for_every_weight() -> None:
     model, batch = model_of("span", dropout=0.3), batch_of("span")
     plain = total(Loss([objective_of("span")]), model, batch)
     assert not torch.equal(total(loss_with("span", 1e-6), model, batch), plain)
@@ -70,7 +70,7 @@ def test_the_second_pass_counts_whatever_the_weight() -> None:
 
 @EACH_HEAD
 def test_micro_batches_add_up(name: str) -> None:
-    """A micro-batch of a step that is four times as large adds a quarter of what it would be alone."""
+    """A micro-batch that is a quarter of a step adds a quarter of its own loss."""
     model, batch, objective = model_of(name, dropout=0.3), batch_of(name), objective_of(name)
     term = RDrop("main", objective, 2.0)
     items = len(batch.ids) // batch.sides
@@ -85,7 +85,7 @@ def test_micro_batches_add_up(name: str) -> None:
     torch.testing.assert_close(quarter, whole / 4)
 
 
-def test_it_reads_stored_states() -> None:
+def test_stored_states_are_read() -> None:
     model, batch = model_of("span", dropout=0.3), batch_of("span")
     with torch.no_grad():
         stack = model.eval().encoder(model.encoder.embed(batch.ids, batch.type_ids), batch.mask, keep=(1,))
@@ -96,6 +96,6 @@ def test_it_reads_stored_states() -> None:
     first, second = model(stored), model(stored)
     apart = divergence(first, second).mean()
     objective = objective_of("span")
-    sides = [objective(model, stored, said, objective.counts(stored)) for said in (first, second)]
+    sides = [objective(model, stored, one, objective.counts(stored)) for one in (first, second)]
     assert apart > 1e-5
     assert found.item() == pytest.approx((sides[0] + sides[1] + apart).item() / 2, rel=1e-5)

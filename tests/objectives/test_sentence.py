@@ -21,7 +21,7 @@ from lamina.objectives import (
     SquaredErrorOptions,
 )
 
-NO_MODEL = cast(Model, None)  # these losses need none
+NO_MODEL = cast(Model, None)  # these losses need no model
 TWO = Labels(("no", "yes"))
 THREE = Labels(("bad", "fair", "good"))
 SCORES = Labels(low=0, high=5)
@@ -39,7 +39,7 @@ def labelled(labels: list[float], sides: int = 1) -> Batch:
 
 
 def pairs(cosine: list[float]) -> PairOutputs:
-    """With unit vectors in the plane that have these cosines."""
+    """Return outputs with unit vectors in the plane that have these cosines."""
     near = torch.tensor(cosine)
     second = torch.stack([near, (1 - near**2).clamp_min(0).sqrt()], -1)
     first = torch.tensor([[1.0, 0.0]]).expand(len(cosine), 2)
@@ -97,8 +97,8 @@ def test_cosine_embedding(rows: list[tuple[float, float]], margin: float) -> Non
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.4])
-def test_cosine_embedding_is_torchs(margin: float) -> None:
-    """With our labels, and with the paper's raw scores, of which torch heeds only those that are exactly 1."""
+def test_cosine_embedding_equals_torchs(margin: float) -> None:
+    """Compare with our labels, and with the paper's raw scores, where only a score of exactly 1 counts."""
     torch.manual_seed(0)
     u, v = torch.randn(12, 8), torch.randn(12, 8)
     v[:6] += u[:6]
@@ -116,7 +116,7 @@ def test_cosine_embedding_is_torchs(margin: float) -> None:
     assert paper == pytest.approx((1 - cosine)[raw == 1].sum().item() / 12)
 
 
-def test_three_of_five_is_alike_whatever_the_range() -> None:
+def test_three_fifths_of_any_range_are_similar() -> None:
     for low, high in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0), (-1.0, 0.7)):
         bound = low + 0.6 * (high - low)
         batch = labelled([bound, bound - 0.01 * (high - low)], 2)
@@ -128,10 +128,10 @@ def test_three_of_five_is_alike_whatever_the_range() -> None:
 def test_mse(rows: list[tuple[float, float]]) -> None:
     labels = Labels(low=1, high=5)
     batch = labelled([score for _, score in rows], 2)
-    said = [value for value, _ in rows]
+    predicted = [value for value, _ in rows]
     wanted = sum((value - (score - 1) / 4) ** 2 for value, score in rows) / len(rows)
-    assert loss(SquaredErrorOptions(), labels, batch, pairs(said)) == pytest.approx(wanted, abs=1e-5)
-    assert loss(SquaredErrorOptions(), labels, batch, ScoreOutputs(torch.tensor(said))) == pytest.approx(wanted, abs=1e-5)
+    assert loss(SquaredErrorOptions(), labels, batch, pairs(predicted)) == pytest.approx(wanted, abs=1e-5)
+    assert loss(SquaredErrorOptions(), labels, batch, ScoreOutputs(torch.tensor(predicted))) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_micro_batches_add_up_to_the_step() -> None:
@@ -148,13 +148,13 @@ def test_micro_batches_add_up_to_the_step() -> None:
 @pytest.mark.parametrize(
     ("options", "labels", "message"),
     [
-        (CrossEntropyOptions(), SCORES, '"cross_entropy" needs classes, but the labels are scores from 0 to 5'),
-        (BinaryCrossEntropyOptions(), THREE, '"binary_cross_entropy" needs scores or two classes'),
+        (CrossEntropyOptions(), SCORES, '"cross_entropy": it needs classes, but the labels are scores from 0 to 5'),
+        (BinaryCrossEntropyOptions(), THREE, '"binary_cross_entropy": it needs scores or two classes'),
         (CosineEmbeddingOptions(), THREE, r"3 classes \(bad, fair, good\)"),
-        (SquaredErrorOptions(), TWO, r'"mse" needs scores, but the labels are classes \(no, yes\)'),
+        (SquaredErrorOptions(), TWO, r'"mse": it needs scores, but the labels are classes \(no, yes\)'),
     ],
 )
-def test_labels_that_cannot_be_learned(options: Any, labels: Labels, message: str) -> None:
+def test_labels_that_do_not_fit_are_refused(options: Any, labels: Labels, message: str) -> None:
     with pytest.raises(LaminaError, match=message) as error:
         options.build(labels)
     assert "\n" not in str(error.value)

@@ -25,7 +25,7 @@ def loss_of(term: Smart, model: Model, batch: Batch) -> Tensor:
 # ---- divergence
 
 
-def test_symmetric_kl_against_a_loop() -> None:
+def test_symmetric_kl_equals_a_loop() -> None:
     torch.manual_seed(0)
     a, b = torch.randn(5, 4), torch.randn(5, 4)
     found = symmetric_kl(a, b)
@@ -36,7 +36,7 @@ def test_symmetric_kl_against_a_loop() -> None:
     assert not symmetric_kl(a, a).any()
 
 
-def test_only_what_is_allowed_counts() -> None:
+def test_only_allowed_positions_count() -> None:
     torch.manual_seed(0)
     a, b = torch.randn(3, 6), torch.randn(3, 6)
     allowed = torch.tensor([[True, False, True, True, False, False]] * 3)
@@ -46,8 +46,8 @@ def test_only_what_is_allowed_counts() -> None:
     torch.testing.assert_close(spans, cut / 2)
 
 
-def test_it_stays_exact_for_outputs_next_to_each_other() -> None:
-    """To second order it is the variance of the difference under p."""
+def test_symmetric_kl_is_exact_for_close_outputs() -> None:
+    """To second order it equals the variance of the difference under p."""
     torch.manual_seed(0)
     a, apart = torch.randn(1, 5), torch.randn(1, 5)
     p = a.softmax(-1)
@@ -55,7 +55,7 @@ def test_it_stays_exact_for_outputs_next_to_each_other() -> None:
     assert symmetric_kl(a, a + 1e-4 * apart).item() == pytest.approx(1e-8 * variance.item(), rel=0.05)
 
 
-def test_scores_and_cosines_by_their_squared_difference() -> None:
+def test_scores_and_cosines_have_the_squared_difference() -> None:
     a, b = torch.tensor([0.1, 0.9]), torch.tensor([0.4, 0.7])
     wanted = torch.tensor([0.09, 0.04])
     torch.testing.assert_close(divergence(ScoreOutputs(a), ScoreOutputs(b)), wanted)
@@ -68,9 +68,11 @@ def test_scores_and_cosines_by_their_squared_difference() -> None:
 
 
 @EACH_HEAD
-def test_the_noise_does_more_than_chance(name: str) -> None:
+def test_the_noise_changes_more_than_random_noise(name: str) -> None:
     model, batch = model_of(name).eval(), batch_of(name)
-    term = Smart(SmartOptions(step=1e-2, noise=1e-3), "main")  # 1e-5 can round to no change of a cosine, and to no slope
+    term = Smart(
+        SmartOptions(step=1e-2, noise=1e-3), "main"
+    )  # 1e-5 may not change a cosine after rounding, so it may give no gradient
     with torch.no_grad():
         x = model.encoder.embed(batch.ids, batch.type_ids)
         clean = model(batch, x=x)
@@ -86,7 +88,7 @@ def test_the_noise_does_more_than_chance(name: str) -> None:
     assert (worst >= torch.stack(by_chance).mean(0)).all()
 
 
-def test_more_steps_climb_further_within_the_radius() -> None:
+def test_more_steps_increase_the_divergence_within_the_radius() -> None:
     model, batch = model_of().eval(), batch_of("classification")
     with torch.no_grad():
         x = model.encoder.embed(batch.ids, batch.type_ids)
@@ -108,7 +110,7 @@ def test_more_steps_climb_further_within_the_radius() -> None:
 
 @EACH_HEAD
 def test_no_gradient_of_the_noise_leaks(name: str) -> None:
-    """The parameters' gradient is that of the loss at a noise that is held fixed."""
+    """The gradient of the parameters is that of the loss with constant noise."""
     model, batch = model_of(name), batch_of(name)
     term = Smart(SmartOptions(step=0.1, bregman=0), "main")
     outputs = model(batch)
@@ -135,9 +137,9 @@ def test_no_gradient_of_the_noise_leaks(name: str) -> None:
             torch.testing.assert_close(found[key], parameter.grad, atol=1e-6, rtol=1e-3)
 
 
-def test_it_is_computed_without_dropout_and_leaves_the_modes_alone() -> None:
+def test_the_term_has_no_dropout_and_does_not_change_modes() -> None:
     model, batch = model_of(dropout=0.5), batch_of("classification")
-    model.encoder.blocks[0].eval()  # as a frozen layer is
+    model.encoder.blocks[0].eval()  # as in a frozen layer
     modes = [part.training for part in model.modules()]
     term = Smart(SmartOptions(step=1e-3), "main")
     outputs = model(batch)
@@ -145,14 +147,14 @@ def test_it_is_computed_without_dropout_and_leaves_the_modes_alone() -> None:
     for _ in range(2):
         torch.manual_seed(0)
         losses.append(term(model, batch, outputs, term.counts(batch)).item())
-    assert losses[0] == losses[1] < 1e-3  # dropout of a half would be far more than the noise
+    assert losses[0] == losses[1] < 1e-3  # a dropout of 0.5 would have a far larger effect than the noise
     assert [part.training for part in model.modules()] == modes
     with pytest.raises(ZeroDivisionError), without_dropout(model):
         raise ZeroDivisionError
     assert [part.training for part in model.modules()] == modes
 
 
-def test_stored_states_cannot_be_disturbed() -> None:
+def test_stored_states_are_refused() -> None:
     model, batch = model_of(), batch_of("classification")
     stored = model.encoder(model.encoder.embed(batch.ids, batch.type_ids), batch.mask, keep=(1,))
     with pytest.raises(LaminaError, match=r'cache\.use = "never"'):
@@ -169,7 +171,7 @@ def stepped(model: Model, amount: float) -> None:
 
 
 def test_the_mean_of_past_weights() -> None:
-    """It begins as the weights before the first step, and holds what the task reads and trains."""
+    """The mean starts as the weights before the first step. It holds the trained weights that the task reads."""
     model, batch = model_of(), batch_of("classification")
     model.encoder.embeddings.requires_grad_(False)
     term = Smart(SmartOptions(decay=0.9), "main")
@@ -193,7 +195,7 @@ def test_the_mean_of_past_weights() -> None:
 @EACH_HEAD
 def test_proximity_is_the_divergence_from_the_past(name: str) -> None:
     model, batch = model_of(name), batch_of(name)
-    term = Smart(SmartOptions(bregman=2.0, decay=0.0, noise=1e-30, step=1e-30), "main")  # next to no noise
+    term = Smart(SmartOptions(bregman=2.0, decay=0.0, noise=1e-30, step=1e-30), "main")  # almost no noise
     past = detached(model.eval()(batch))
     loss_of(term, model, batch)
     term.after_step(model)
@@ -206,7 +208,7 @@ def test_proximity_is_the_divergence_from_the_past(name: str) -> None:
     assert loss_of(term, model, batch).item() == pytest.approx(wanted.item(), rel=1e-3)
 
 
-def test_at_the_past_itself_there_is_no_pull() -> None:
+def test_the_gradient_of_proximity_is_zero_at_the_past_weights() -> None:
     model, batch = model_of(), batch_of("classification")
     smooth, both = Smart(SmartOptions(bregman=0), "main"), Smart(SmartOptions(), "main")
     losses = []
@@ -218,7 +220,7 @@ def test_at_the_past_itself_there_is_no_pull() -> None:
 
 
 def trained(model: Model, term: Smart, batch: Batch, steps: range) -> None:
-    """Some steps of plain descent."""
+    """Run some steps of plain gradient descent."""
     for step in steps:
         torch.manual_seed(step)
         outputs = model(batch)
@@ -232,7 +234,7 @@ def trained(model: Model, term: Smart, batch: Batch, steps: range) -> None:
         term.after_step(model)
 
 
-def test_resumed_it_goes_on_exactly() -> None:
+def test_resuming_is_exact() -> None:
     batch = batch_of("classification")
     whole, term = model_of(), Smart(SmartOptions(), "main")
     trained(whole, term, batch, range(6))

@@ -60,7 +60,7 @@ def loss_of(term: SpanLoss, batch: Batch, outputs: SpanOutputs) -> Tensor:
     return term(NO_MODEL, batch, outputs, term.counts(batch))
 
 
-# ---- against loops
+# ---- compared with loops
 
 
 def slow_position(logits: list[float], allowed: list[bool], gold: int, focal: float, smoothing: float) -> float:
@@ -93,7 +93,7 @@ def slow_mean(losses: list[float], gold: Tensor, weight: float) -> float:
 
 
 @EACH_VARIANT
-def test_against_a_loop(variant: dict[str, Any]) -> None:
+def test_the_loss_equals_a_loop(variant: dict[str, Any]) -> None:
     options = SpanLossOptions(**variant)
     batch, outputs = batch_of(), outputs_of()
     wanted = slow_mean(slow_windows(outputs, GOLD, options), GOLD, options.answer_weight)
@@ -108,12 +108,12 @@ def test_the_variants_differ() -> None:
     assert min(apart) > 1e-3
 
 
-# ---- what changes nothing
+# ---- settings without effect
 
 
 @pytest.mark.parametrize("answer_by", ["class", "batch"])
-def test_weights_of_one_are_the_plain_loss_to_the_bit(answer_by: Any) -> None:
-    """And so are a focal loss of 0 and smoothing by 0."""
+def test_weights_of_one_give_exactly_the_plain_loss(answer_by: Any) -> None:
+    """A focal exponent of 0 and a smoothing of 0 give it too."""
     batch, outputs = batch_of(), outputs_of()
     floor = torch.finfo(torch.float32).min
     start, end = (logits.masked_fill(~outputs.allowed, floor) for logits in (outputs.start, outputs.end))
@@ -128,7 +128,7 @@ def test_weights_of_one_are_the_plain_loss_to_the_bit(answer_by: Any) -> None:
         assert torch.equal(*gradients)
 
 
-def test_an_answer_weight_of_their_numbers_is_the_plain_loss() -> None:
+def test_an_answer_weight_equal_to_the_ratio_of_windows_gives_the_plain_loss() -> None:
     batch, outputs = batch_of(), outputs_of()
     weighed = loss_of(SpanLoss(answer_weight=4 / 3), batch, outputs)
     assert weighed.item() == pytest.approx(loss_of(SpanLoss(), batch, outputs).item(), rel=1e-6)
@@ -144,7 +144,7 @@ def test_windows_of_one_kind_have_the_plain_loss(answer_by: Any, answered: bool)
 
 
 @EACH_VARIANT
-def test_logits_where_no_answer_may_lie_are_not_seen(variant: dict[str, Any]) -> None:
+def test_logits_of_positions_that_are_not_allowed_are_ignored(variant: dict[str, Any]) -> None:
     batch, outputs = batch_of(), outputs_of()
     wild = torch.where(outputs.allowed, outputs.start, torch.tensor(1e4)).detach().requires_grad_()
     found = loss_of(SpanLoss(**variant), batch, replace(outputs, start=wild))
@@ -157,7 +157,7 @@ def test_logits_where_no_answer_may_lie_are_not_seen(variant: dict[str, Any]) ->
 # ---- micro-batches
 
 
-CUTS = [(7,), (2, 5), (1, 3, 3), (1,) * 7]  # with micro-batches that hold one kind of window only
+CUTS = [(7,), (2, 5), (1, 3, 3), (1,) * 7]  # some micro-batches hold one kind of window only
 
 
 def pieces(sizes: tuple[int, ...]) -> list[slice]:
@@ -184,18 +184,20 @@ def test_by_batch_each_micro_batch_has_its_own_means(sizes: tuple[int, ...]) -> 
     parts = [rows(batch, outputs, piece) for piece in pieces(sizes)]
     totals = Loss([term]).counts(part for part, _ in parts)
     found = sum(term(NO_MODEL, *part, totals).item() for part in parts)
-    wanted = sum(len(part.gold) * slow_mean(slow_windows(said, part.gold, options), part.gold, 2.0) for part, said in parts) / 7
+    wanted = (
+        sum(len(part.gold) * slow_mean(slow_windows(logits, part.gold, options), part.gold, 2.0) for part, logits in parts) / 7
+    )
     assert found == pytest.approx(wanted, rel=1e-5)
     if sizes == (1,) * 7:
-        assert found == pytest.approx(loss_of(SpanLoss(), batch, outputs).item()), "nothing is left to weigh"
+        assert found == pytest.approx(loss_of(SpanLoss(), batch, outputs).item()), "each micro-batch has one kind of window"
 
 
 # ---- focal
 
 
 @pytest.mark.parametrize("focal", [0.5, 1.0, 2.0])
-def test_the_focal_loss_of_what_is_certain_has_a_gradient(focal: float) -> None:
-    """Its factor's slope is infinite at a probability of 1 for a gamma below 1."""
+def test_the_focal_loss_of_a_certain_position_has_a_finite_gradient(focal: float) -> None:
+    """For a gamma below 1, the slope of its factor is infinite at a probability of 1."""
     logits = torch.tensor([[200.0, 0.0, 0.0], [1.0, 0.5, 0.0]], requires_grad=True)
     gold, allowed = torch.tensor([0, 0]), torch.ones(2, 3, dtype=torch.bool)
     losses = position_cross_entropy(logits, gold, allowed, focal=focal)
@@ -206,7 +208,7 @@ def test_the_focal_loss_of_what_is_certain_has_a_gradient(focal: float) -> None:
     assert gradient[1].all()
 
 
-def test_the_focal_loss_turns_to_what_is_unsure() -> None:
+def test_the_focal_loss_gives_unsure_positions_more_weight() -> None:
     outputs = outputs_of()
     plain, focal = (span_cross_entropy(outputs, GOLD, focal=gamma) for gamma in (0.0, 2.0))
     share = (focal / plain).tolist()
@@ -228,6 +230,6 @@ def test_the_focal_loss_turns_to_what_is_unsure() -> None:
         {"label_smoothing": 1},
     ],
 )
-def test_what_no_loss_can_be(wrong: dict[str, Any]) -> None:
+def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         SpanLossOptions(**wrong)

@@ -1,4 +1,4 @@
-"""The public names of the package: what they are, what they take, and what they refuse."""
+"""The public names of the package, their arguments and their errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reader(folder: Path) -> lamina.Reader:
     return lamina.load(folder / "run", device="cpu")
 
 
-def test_every_public_name_is_shown_and_there() -> None:
+def test_every_public_name_is_listed_and_exists() -> None:
     assert dir(lamina) == sorted(lamina.__all__)
     assert all(getattr(lamina, name) is not None for name in lamina.__all__)
     with pytest.raises(AttributeError, match="no attribute 'answer'"):
@@ -38,7 +38,7 @@ def test_every_public_name_is_shown_and_there() -> None:
     assert (lamina.__doc__ or "").split("\n\n")[1].strip().startswith(">>> import lamina")
 
 
-def test_import_brings_in_no_library() -> None:
+def test_import_loads_no_library() -> None:
     code = "import sys; before = set(sys.modules); import lamina; dir(lamina); print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "numpy", "pydantic", "tokenizers"} & set(done.stdout.replace("'", " ").replace(",", " ").split())
@@ -54,19 +54,19 @@ def test_settings_change_a_recipe(folder: Path) -> None:
         lamina.read_recipe("quickstart", {"train.epoch": 1})
 
 
-def test_a_recipe_object_takes_settings_too(folder: Path, tmp_path: Path) -> None:
+def test_recipe_object_takes_settings(folder: Path, tmp_path: Path) -> None:
     recipe = lamina.read_recipe(folder / "small.toml")
     run = lamina.train(recipe, tmp_path / "run", dev=False, settings={"train.epochs": 0.25, "train.seed": 3})
     written = json.loads(run.recipe.read_text())["train"]
     assert (written["epochs"], written["seed"]) == (0.25, 3)
 
 
-def test_a_model_is_evaluated_by_its_name(folder: Path, reader: lamina.Reader) -> None:
+def test_evaluate_a_model_by_its_name(folder: Path, reader: lamina.Reader) -> None:
     data = folder / "dev.json"
     assert lamina.evaluate(folder / "run", str(data)) == lamina.evaluate(reader, str(data)) == reader.evaluate(str(data))
 
 
-def test_what_is_printed(reader: lamina.Reader) -> None:
+def test_repr_of_reader_and_reply(reader: lamina.Reader) -> None:
     assert repr(reader) == "Reader(main: span; bert, 2 layers x 64)"
     reply = reader.answer("When was the heron born?", "The heron was born in 1800.", threshold=1e9)
     assert str(reply) == f"{reply.text} (confidence {reply.confidence:.2f})"
@@ -84,12 +84,12 @@ def test_what_is_printed(reader: lamina.Reader) -> None:
         (("Who?", ["a text", 3]), "context must be texts, but one is int"),
     ],
 )
-def test_wrong_types_are_named(reader: lamina.Reader, arguments: tuple[Any, Any], message: str) -> None:
+def test_wrong_types_raise(reader: lamina.Reader, arguments: tuple[Any, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         reader.answer(*arguments)
 
 
-def test_wrong_numbers_are_named(reader: lamina.Reader, folder: Path) -> None:
+def test_wrong_numbers_raise(reader: lamina.Reader, folder: Path) -> None:
     with pytest.raises(TypeError, match="top_k must be a whole number, not str"):
         reader.answer("Who?", "a text", top_k="3")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="threads must be 1 or more, not -1"):

@@ -1,6 +1,6 @@
-"""The quickstart as the README promises it, with its real encoder and corpus: `.ci/run` runs this after all other tests.
+"""The quickstart of the README with its real encoder and corpus. `.ci/run` runs it after all other tests.
 
-It takes minutes, so pytest collects it only where it is named: `make check-quickstart`.
+It takes minutes, so pytest collects it only if it is named: `make check-quickstart`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def quickstart(folder: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_the_quickstart_answers_as_the_readme_promises(tmp_path: Path) -> None:
+def test_quickstart_answers_as_in_the_readme(tmp_path: Path) -> None:
     folder = tmp_path / "a fresh checkout"
     folder.mkdir()
     copy_checkout(folder)
@@ -38,5 +38,5 @@ def test_the_quickstart_answers_as_the_readme_promises(tmp_path: Path) -> None:
     all_null = 100 * scores["zero"]["NoAns_total"] / scores["zero"]["total"]
     assert scores["tuned"]["f1"] >= 70
     assert scores["tuned"]["f1"] >= all_null + 25
-    assert "finished already" in quickstart(folder).stderr
+    assert "already finished" in quickstart(folder).stderr
     assert installed_in(folder).is_relative_to(ROOT), "the environment is still that of this checkout"

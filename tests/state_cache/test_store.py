@@ -1,4 +1,4 @@
-"""The store: what is read is what was computed, whatever happens to the files."""
+"""The store returns the states that were computed, even after damage to its files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def live(rows: list[int], layers: tuple[int, ...]) -> tuple[list[torch.Tensor], 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float16", 2e-3), ("int8", 0.03)])
 @pytest.mark.parametrize("layers", [(2,), (0, 1, 2)])
-def test_it_holds_what_the_encoder_computes(tmp_path: Path, dtype: Dtype, tolerance: float, layers: tuple[int, ...]) -> None:
+def test_the_store_holds_the_states_of_the_encoder(
+    tmp_path: Path, dtype: Dtype, tolerance: float, layers: tuple[int, ...]
+) -> None:
     store = opened(tmp_path, contents(dtype, layers))
     rows = [17, 3, 0, len(WINDOWS) - 1, 8]
     wanted, mask = live(rows, layers)
@@ -81,7 +83,7 @@ def test_it_holds_what_the_encoder_computes(tmp_path: Path, dtype: Dtype, tolera
         assert not found[~mask].any(), "padding is zero"
 
 
-def test_cls_alone(tmp_path: Path) -> None:
+def test_a_store_of_the_first_token_only(tmp_path: Path) -> None:
     store = opened(tmp_path, contents(positions="cls"))
     wanted, mask = live([4, 9], (0, 2))
     stack = store.read([4, 9], mask)
@@ -92,13 +94,13 @@ def test_cls_alone(tmp_path: Path) -> None:
 
 @settings(max_examples=15)
 @given(rows=st.lists(st.integers(0, len(WINDOWS) - 1), min_size=1, max_size=12))
-def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: list[int]) -> None:
+def test_rows_can_be_read_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: list[int]) -> None:
     store = opened(tmp_path_factory.getbasetemp() / "shared", contents(layers=(1,)))
     wanted, mask = live(rows, (1,))
     torch.testing.assert_close(store.read(rows, mask).states[0][mask], wanted[0][mask], atol=1e-5, rtol=0)
 
 
-def test_it_is_computed_once(tmp_path: Path) -> None:
+def test_states_are_computed_once(tmp_path: Path) -> None:
     opened(tmp_path, contents())
     before = [path.stat().st_mtime_ns for path in shard_paths(tmp_path)]
     assert len(before) > 3
@@ -110,7 +112,7 @@ def test_it_is_computed_once(tmp_path: Path) -> None:
     assert [path.stat().st_mtime_ns for path in shard_paths(tmp_path)] == before
 
 
-def test_an_interrupted_extraction_goes_on_where_it_stood(tmp_path: Path) -> None:
+def test_an_interrupted_extraction_continues(tmp_path: Path) -> None:
     whole = opened(tmp_path / "whole", contents("int8"))
     asked: list[int] = []
 
@@ -139,7 +141,7 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "reason"),
     [
         (flip, "checksum differs"),
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "truncated"),
@@ -147,7 +149,7 @@ def flip(path: Path) -> None:
     ],
     ids=["flipped", "truncated", "gone"],
 )
-def test_a_damaged_shard_is_said_and_computed_again(tmp_path: Path, harm: Callable[[Path], object], said: str) -> None:
+def test_a_damaged_shard_is_reported_and_computed_again(tmp_path: Path, harm: Callable[[Path], object], reason: str) -> None:
     wanted = opened(tmp_path, contents("float16"))
     mask = stored_batch(WINDOWS, range(20), None).mask
     before = [state.clone() for state in wanted.read(range(20), mask).states]
@@ -155,17 +157,17 @@ def test_a_damaged_shard_is_said_and_computed_again(tmp_path: Path, harm: Callab
     times = [path.stat().st_mtime_ns for path in paths]
     harm(paths[1])
     name = paths[1].parent.name
-    assert [said in line for line in verify_store(name, tmp_path)] == [True]
+    assert [reason in line for line in verify_store(name, tmp_path)] == [True]
     heard = Heard()
     again = opened(tmp_path, contents("float16"), heard)
-    assert [said in line and str(paths[1]) in line for line in heard.lines] == [True]
+    assert [reason in line and str(paths[1]) in line for line in heard.lines] == [True]
     assert [path.stat().st_mtime_ns == time for path, time in zip(paths, times, strict=True)].count(False) == 1
     for found, expected in zip(again.read(range(20), mask).states, before, strict=True):
         assert torch.equal(found, expected)
     assert verify_store(name, tmp_path) == []
 
 
-def test_a_lost_index_costs_no_answers(tmp_path: Path) -> None:
+def test_a_lost_index_is_computed_again(tmp_path: Path) -> None:
     first = opened(tmp_path, contents("int8"))
     mask = stored_batch(WINDOWS, range(20), None).mask
     before = [state.clone() for state in first.read(range(20), mask).states]
@@ -181,12 +183,12 @@ def test_a_lost_index_costs_no_answers(tmp_path: Path) -> None:
     [{"weights": "x"}, {"windows": "x"}, {"layers": (1, 2)}, {"dtype": "float16"}, {"positions": "cls"}],
     ids=lambda change: next(iter(change)),
 )
-def test_other_contents_are_another_store(other: dict[str, Any]) -> None:
+def test_different_contents_have_different_stores(other: dict[str, Any]) -> None:
     assert replace(contents(), **other).key != contents().key
     assert replace(contents(), model="name", data="of things").key == contents().key
 
 
-def test_the_fingerprint_is_of_the_weights_below_the_top() -> None:
+def test_the_fingerprint_depends_on_the_weights_up_to_the_top_layer() -> None:
     made = encoder()
     before = [fingerprint(made, top) for top in (1, 2)]
     with torch.no_grad():
@@ -203,7 +205,7 @@ def _write(folder: Path, start: multiprocessing.synchronize.Event) -> None:
     opened(folder, contents("float16"))
 
 
-def test_two_processes_that_want_the_same_store_share_it(tmp_path: Path) -> None:
+def test_two_processes_share_one_store(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     start = context.Event()
     both = [context.Process(target=_write, args=(tmp_path, start)) for _ in range(2)]
@@ -219,7 +221,7 @@ def test_two_processes_that_want_the_same_store_share_it(tmp_path: Path) -> None
     torch.testing.assert_close(found.states[1][mask], wanted[1][mask], atol=2e-3, rtol=0)
 
 
-def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
+def test_a_second_writer_reports_that_it_waits(tmp_path: Path) -> None:
     what = contents()
     (tmp_path / what.key).mkdir()
     lock = Lock(tmp_path / what.key / "write.lock")
@@ -227,12 +229,12 @@ def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
     signal.alarm(1)
     heard = Heard()
     opened(tmp_path, what, heard)
-    assert any("another process is writing" in line for line in heard.lines)
+    assert any("waiting for another process" in line for line in heard.lines)
 
 
-def test_a_full_disk_is_said_and_leaves_no_half_shard(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_partial_shard(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))  # no file may grow beyond: as a disk that is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))  # the largest size of a file, which acts as a full disk
     try:
         with pytest.raises(StoreError, match=r"00000\.bin.*(large|space)"):
             opened(tmp_path, contents())
@@ -242,7 +244,7 @@ def test_a_full_disk_is_said_and_leaves_no_half_shard(tmp_path: Path) -> None:
     assert len(opened(tmp_path, contents()).read([0], torch.ones(1, 70, dtype=torch.bool)).states) == 2
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="file"):
         opened(tmp_path / "file", contents())
@@ -255,14 +257,14 @@ def test_stores_are_listed_and_cleared(tmp_path: Path) -> None:
     assert listed["float16"].model == "minilm"
     assert listed["float16"].share == 1.0
     assert listed["float16"].bytes > contents("float16").bytes(int(WINDOWS.starts[-1]))
-    with pytest.raises(LaminaError, match="in use"):
+    with pytest.raises(LaminaError, match="another process uses the store"):
         clear_store(listed["float16"].name, tmp_path)
     store.close()
     for item in listed.values():
         assert clear_store(item.name[:8], tmp_path) == item.bytes
     assert list_stores(tmp_path) == []
     assert not (tmp_path / listed["int8"].name).exists()
-    with pytest.raises(LaminaError, match="no store of that name"):
+    with pytest.raises(LaminaError, match="there is no store of that name"):
         clear_store("abc", tmp_path)
 
 
@@ -278,20 +280,20 @@ def test_an_unfinished_or_unreadable_store_is_listed_too(tmp_path: Path) -> None
     assert verify_store(list_stores(tmp_path)[0].name, tmp_path) == [f"{index}: cannot be read"]
 
 
-def test_unpadded_bytes() -> None:
-    """A token of one layer takes H values: two bytes each, or one and a scale."""
+def test_the_size_of_a_token() -> None:
+    """A token of one layer takes H values: two bytes each, or one byte each and a scale."""
     assert contents("float16", (3,)).bytes(5) == 5 * 32
     assert contents("int8", (2, 3)).bytes(5) == 5 * 2 * 18 + 2 * 16 * 4
 
 
-def test_a_disk_without_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_too_small_disk_is_reported_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     with pytest.raises(StoreError, match=r"only 0\.0 GB are free"):
         opened(tmp_path, contents())
     assert shard_paths(tmp_path) == []
 
 
-def test_a_disk_that_fills_up_gets_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_becomes_full_gets_its_space_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = module._write_shard
 
     def full(path: Path, parts: Sequence[torch.Tensor]) -> None:

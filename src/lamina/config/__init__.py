@@ -1,6 +1,6 @@
-"""Recipes: what to train, on what, how.
+"""Recipes: what to train, on what data and how.
 
-`recipe` holds the options, `parse` reads files and settings, `build` makes models, losses and optimisers of them. `bundled`
-finds the recipes that come with Lamina. Whether a recipe fits its kind of task is checked in `tasks`; options of a technique
-stand beside its maths, in its own room.
+`recipe` and `train_options` hold the options, `parse` reads files and settings, `bundled` finds the recipes that come with
+Lamina. `build` turns a recipe into models, losses and optimisers. `differences` compares two recipes. The options of a
+technique are beside its maths, in its own room. `tasks` checks that a recipe fits its kind of task.
 """

@@ -1,4 +1,4 @@
-"""Recipe -> model, losses and optimiser."""
+"""Build the model, the losses and the optimiser of a recipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from lamina.objectives.loss import Loss
 
 
 def build_model(recipe: Recipe, encoder: Encoder) -> Model:
-    """The encoder, prepared for what trains, with each task's mixer and head, freshly initialised from the recipe's seed."""
+    """Return the model of a recipe: the encoder, and for each task a new mixer and head.
+
+    The encoder is changed in place: adapters are inserted, frozen weights are marked. `train.seed` fixes the initial weights.
+    """
     torch.manual_seed(recipe.train.seed)
     prepare(encoder, recipe.tune)
     return Model(encoder, {name: _build_task(options, encoder) for name, options in recipe.tasks.items()})
@@ -27,21 +30,21 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     config, head = encoder.config, options.head
     if head.pooled and not config.pooler:
         field = 'head.pooling = "mean"' if isinstance(head, SentenceHeadOptions) else "head.pooled = false"
-        raise LaminaError(f"this encoder has no pooler: set {field}")
+        raise LaminaError(f"head: the head reads the pooled state, but this encoder has no pooler. Fix: set {field}")
     mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
     task = Task(mixer, head.build(mixer.width, options.data.labels))
     if isinstance(mixer, LayerAttention) and task.head.queries() is None:
         if not isinstance(task.head, LearnsQueries):
             raise LaminaError(
-                f'mixer.type = "{options.mixer.type}" attends with the vectors of the head, but head.type = "{head.type}" '
-                'offers none: choose another mixer ("learned" weighs layers without them) or another head'
+                f'mixer.type: "{options.mixer.type}" attends with the vectors of the head, but head.type = "{head.type}" '
+                'has none. Fix: choose another head or a mixer without queries, such as "learned"'
             )
         task.head.learn_queries(mixer.width)
     return task
 
 
 def build_losses(recipe: Recipe) -> dict[str, Loss]:
-    """Of each task, the objective and the terms that are added to it."""
+    """Return the loss of each task: its objective and the terms that are added to it."""
     losses = {}
     for name, task in recipe.tasks.items():
         objective = task.objective.build(task.data.labels)
@@ -50,7 +53,10 @@ def build_losses(recipe: Recipe) -> dict[str, Loss]:
 
 
 def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
-    """AdamW. Biases, norms and other vectors do not decay; `peak` is the highest rate of a group."""
+    """Return AdamW for the trainable parameters. Biases, norms and other vectors do not decay.
+
+    The key `peak` of a parameter group is its highest learning rate.
+    """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -61,7 +67,7 @@ def make_optimizer(model: Model, options: TrainOptions) -> torch.optim.AdamW:
 
 
 def peak_rate(name: str, config: EncoderConfig, options: TrainOptions) -> float:
-    """The highest learning rate of a parameter: that of its part, less for each layer that stands above it."""
+    """Return the highest learning rate of a parameter: the rate of its part, times `layer_decay` for each layer above it."""
     room, kind, place = name.split(".")[:3]
     if room == "tasks":
         return float(getattr(options.rates, place) or options.lr)
@@ -70,7 +76,7 @@ def peak_rate(name: str, config: EncoderConfig, options: TrainOptions) -> float:
 
 
 def _layer_of(kind: str, place: str, config: EncoderConfig) -> int:
-    """The layer of a parameter of the encoder; what stands above all layers, or in all of them, counts as the last."""
+    """Return the layer of an encoder parameter; one above all layers, or shared by all, counts as the last layer."""
     if kind == "embeddings":
         return 0
     if kind == "adapters":

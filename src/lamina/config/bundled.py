@@ -1,7 +1,7 @@
 """Find the recipes that come with Lamina.
 
-They stand in the package when installed, at the top of a checkout otherwise. The folder holds the recipes of `lamina train`;
-two folders in it hold other files: `pretraining/` the recipes of `lamina pretrain`, `spaces/` the spaces of `lamina tune`.
+An installed package contains them; in a checkout they are in `recipes/`. The folder holds the recipes of `lamina train`. Two
+folders in it hold other files: `pretraining/` the recipes of `lamina pretrain`, `spaces/` the spaces of `lamina tune`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def recipe_names(folder: Path | None = None) -> list[str]:
 
 
 def recipe_path(name: str, folder: Path | None = None, *, kind: str = "recipe") -> Path:
-    """Return the file of a recipe, given its path or its name in the folder."""
+    """Return the file of a recipe, given its path or its name in the folder.
+
+    `kind` names what is searched for, such as "space", in the error.
+    """
     path = Path(name)
     if path.is_file():
         return path
@@ -47,8 +50,8 @@ def recipe_path(name: str, folder: Path | None = None, *, kind: str = "recipe") 
     if name in names:
         return (folder or recipes_folder()) / f"{name}.toml"
     close = get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
-    raise LaminaError(f"{name}: no such {kind} file or name; {hint}")
+    hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
+    raise LaminaError(f"{name}: no such {kind} file or name. Fix: {hint}")
 
 
 def space_path(name: str) -> Path:

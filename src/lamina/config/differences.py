@@ -1,4 +1,4 @@
-"""Where two recipes differ."""
+"""Find the first field in which two recipes differ."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 
 def changed(old: Mapping[str, object], new: Mapping[str, object]) -> str:
-    """The first field of a recipe that is another now."""
+    """Return the first field that differs, with its old and its new value, as one line."""
     place, then, now = first_difference(old, new)
     return f"{place}: {then!r} then, {now!r} now"
 
 
 def first_difference(one: object, other: object, place: str = "") -> tuple[str, object, object]:
-    """The first field in which two different recipes differ, and what it is in each."""
+    """Return the first field in which two different recipes differ, with the value of each. `place` is the path so far."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         key = next(key for key in [*one, *other] if one.get(key) != other.get(key))
         return first_difference(one.get(key), other.get(key), f"{place}.{key}" if place else key)

@@ -1,4 +1,4 @@
-"""Reads recipes: files, `--set` settings, and one clear line for each mistake."""
+"""Read and check recipes: files, `--set` settings, and one line for each mistake."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
@@ -20,21 +21,24 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, object] = ()) -> Recipe:
-    """The recipe of a file, or of a name that comes with Lamina (`lamina recipes list`).
+    """Read a recipe from a file, or by the name of one that comes with Lamina (`lamina recipes list`).
 
     Args:
-        recipe: The path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
+        recipe: Path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
         settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``.
 
+    Returns:
+        The checked recipe, with the settings applied.
+
     Raises:
-        LaminaError: The recipe does not exist or has a mistake; the message names the field.
+        LaminaError: The recipe does not exist or has a mistake; the message names the field and the fix.
     """
     path = recipe_path(str(recipe))
     return parse_recipe(read_values(path), settings_of(settings), name=str(path))
 
 
 def settings_of(settings: Sequence[str] | Mapping[str, object]) -> list[str]:
-    """Settings as `--set` takes them.
+    """Return settings as a list of texts, as `--set` takes them.
 
     >>> settings_of({"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True})
     ['train.epochs=0.5', 'data.train="my.csv"', 'train.curves=true']
@@ -45,33 +49,39 @@ def settings_of(settings: Sequence[str] | Mapping[str, object]) -> list[str]:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """A recipe as it is written, before it is checked."""
+    """Return the values of a recipe file before they are checked."""
     try:
         text = path.read_text(encoding="utf-8")
         values: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
-        raise LaminaError(f"{path}: no such recipe; `lamina recipes list` shows those that come with Lamina") from None
+        raise LaminaError(f"{path}: no such recipe. Fix: choose one of `lamina recipes list`") from None
     except (ValueError, OSError) as error:
-        raise LaminaError(f"{path}: not a recipe that can be read ({error})") from error
-    if not isinstance(values, dict):
-        raise LaminaError(f"{path}: a recipe is tables of fields, not {type(values).__name__}")
+        raise LaminaError(f"{path}: the recipe is unreadable ({error}). Fix: correct its TOML or JSON") from error
+    _check_tables(values, name=str(path))
     return values
 
 
 def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:
-    if not isinstance(values, dict):
-        raise LaminaError(f"{name}: a recipe is tables of fields, not {type(values).__name__}")
+    """Return the checked recipe of some values, changed by settings. `name` starts the message of an error."""
+    _check_tables(values, name=name)
     values = with_settings(values, settings)
     task_tables = {key: values.pop(key) for key in TaskOptions.model_fields if key in values}
     if "tasks" not in values:
         values["tasks"] = {"main": task_tables}
     elif task_tables:
-        raise LaminaError(f"{name}: {min(task_tables)}: of which task? Write it as tasks.NAME.{min(task_tables)}")
+        table = min(task_tables)
+        raise LaminaError(f"{name}: {table}: the table names no task. Fix: write it as tasks.NAME.{table}")
     return checked(Recipe, values, name=name)
 
 
+def _check_tables(values: object, *, name: str) -> None:
+    if not isinstance(values, dict):
+        what = f"a recipe consists of tables of fields, but this is a {type(values).__name__}"
+        raise LaminaError(f"{name}: {what}. Fix: write tables such as [data]")
+
+
 def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """A copy of a recipe's values, changed as ``a.b=value`` settings say."""
+    """Return a copy of a recipe's values, changed by ``a.b=value`` settings."""
     values = json.loads(json.dumps(values, default=str))
     for setting in settings:
         _apply(values, setting)
@@ -79,7 +89,7 @@ def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, 
 
 
 def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> OptionsT:
-    """Values as the options of a recipe of any kind; one line says what is wrong with them."""
+    """Return the values as options; a mistake raises LaminaError with one line. `name` starts that line."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -89,17 +99,17 @@ def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> Opti
 def _apply(values: dict[str, Any], setting: str) -> None:
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
-        raise LaminaError(f"--set {setting}: write it as --set table.field=value, for example --set train.epochs=1")
+        raise LaminaError(f"--set {setting}: a name or a value is missing. Fix: write --set table.field=value")
     parts = path.strip().split(".")
     if "tasks" in values and parts[0] in TaskOptions.model_fields:
-        for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # of every task
+        for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # a setting without a task is for all tasks
             _apply(values, f"tasks.{task}.{setting}")
         return
     *tables, field = parts
     for table in tables:
         values = values.setdefault(table, {})
         if not isinstance(values, dict):
-            raise LaminaError(f"--set {setting}: {table} is not a table")
+            raise LaminaError(f"--set {setting}: {table} is not a table. Fix: set {table} itself")
     try:
         values[field] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -107,28 +117,62 @@ def _apply(values: dict[str, Any], setting: str) -> None:
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    """One line: where, what, and what may have been meant. A field that does not exist may be why another is missing."""
+    """Return one line: where, what is wrong and the fix.
+
+    An unknown field comes first, since its misspelling can be why another field is missing.
+    """
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     task, place = _task_of(".".join(map(str, problem["loc"])))
     table = _shown(place)
     name = task + table
     if problem["type"] == "extra_forbidden":
-        return f"{name}: no such field; {_hint(place, model, task)}"
+        return f"{name}: no such field. Fix: {_hint(place, model, task)}"
     if problem["type"] == "missing":
-        return f"{name}: is missing"
+        return f"{name}: is missing. Fix: set {name} in the recipe or with --set"
     if problem["type"] == "union_tag_not_found":
-        return f"{name}.type: is missing; there are {', '.join(TYPES[table])}"
+        return f"{name}.type: is missing. Fix: choose one of {', '.join(TYPES[table])}"
     if problem["type"] == "union_tag_invalid":
-        return f"{name}.type: there is no {problem['ctx']['tag']!r}; there are {', '.join(TYPES[table])}"
-    message = problem["msg"].removeprefix("Value error, ")
+        return f"{name}.type: there is no {problem['ctx']['tag']!r}. Fix: choose one of {', '.join(TYPES[table])}"
+    what, _, fix = problem["msg"].removeprefix("Value error, ").partition(" Fix: ")
     given = problem.get("input")
-    said = f"{name}: {message}" if name else message
-    return said + (f" (given: {given!r})" if isinstance(given, str | int | float | bool) else "")
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+    where = f"{name}: " if name else ""
+    return f"{where}{what.removesuffix('.')}{shown}. Fix: {fix or _usual_fix(problem, name)}"
+
+
+def _usual_fix(problem: ErrorDetails, name: str) -> str:
+    """Return the fix of a mistake that pydantic found by itself.
+
+    >>> _usual_fix({"type": "greater_than", "loc": (), "msg": "", "input": -1, "ctx": {"gt": 0}}, "train.lr")
+    'give a number greater than 0'
+    """
+    context = problem.get("ctx", {})
+    match problem["type"]:
+        case "greater_than":
+            return f"give a number greater than {context['gt']:g}"
+        case "greater_than_equal":
+            return f"give a number of at least {context['ge']:g}"
+        case "less_than":
+            return f"give a number less than {context['lt']:g}"
+        case "less_than_equal":
+            return f"give a number of at most {context['le']:g}"
+        case "literal_error":
+            return f"choose {context['expected']}"
+        case "bool_parsing" | "bool_type":
+            return "give true or false"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return "give a whole number"
+        case "float_parsing" | "float_type" | "finite_number":
+            return "give a finite number"
+        case "string_type":
+            return "give a text in quotes"
+        case _:
+            return f"change {name or 'it'} in the recipe or with --set"
 
 
 def _task_of(place: str) -> tuple[str, str]:
-    """What names the task in a place, and the rest; the sugar leaves out "main".
+    """Return the name of the task in a place, and the rest of the place. "main" is left out.
 
     >>> _task_of("tasks.main.head.span"), _task_of("tasks.mood.head.span"), _task_of("train.lr")
     (('', 'head.span'), ('tasks.mood.', 'head.span'), ('', 'train.lr'))
@@ -141,23 +185,23 @@ def _task_of(place: str) -> tuple[str, str]:
 
 
 def _hint(place: str, model: type[BaseModel], task: str = "") -> str:
-    """What may have been meant: a field of that table, else one of that name in another, else the list of the table's."""
+    """Return the likely field: one of the same table, else one of that name in another; else all fields of the table."""
     fields = sorted((field.removeprefix(MAIN) for field in _fields(model)), key=_shown)
-    table, _, last = re.sub(r"\.\d+(?=\.)", "", place).rpartition(".")  # a list's fields are those of each of its tables
+    table, _, last = re.sub(r"\.\d+(?=\.)", "", place).rpartition(".")  # a list has the fields of its tables
     siblings = {field.rpartition(".")[2]: field for field in fields if field.rpartition(".")[0] == table}
     close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
-    if not close and table.partition(".")[0] not in TYPES:  # what another type has does not help
+    if not close and table.partition(".")[0] not in TYPES:  # a field of another type does not fit here
         close = [field for field in fields if field.rpartition(".")[2] == last]
-    return f"did you mean {task}{_shown(close[0])}?" if close else f"there are {', '.join(siblings)}"
+    return f"did you mean {task}{_shown(close[0])}?" if close else f"choose one of {', '.join(siblings)}"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every field's place; in a table of several types, behind the type, as in pydantic's errors."""
+    """Yield the place of every field. In a table of several types, the type is part of the place, as in pydantic's errors."""
     for name, field in model.model_fields.items():
         inner = TaskOptions if name == "tasks" else field.annotation
         path = f"{prefix}{name}" + (".main" if name == "tasks" else "")
         yield path
-        for table in (inner, *get_args(inner)):  # a table, or one that may be left out
+        for table in (inner, *get_args(inner)):  # a table, or an optional one
             if name not in TYPES and isinstance(table, type) and issubclass(table, BaseModel):
                 yield from _fields(table, f"{path}.")
         for chosen, options in TYPES.get(name, {}).items():
@@ -165,6 +209,6 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _shown(place: str) -> str:
-    """A place as recipes name it: without the type of its table."""
+    """Return a place as recipes name it: without the type of its table."""
     table, *rest = place.split(".")
     return ".".join([table, *rest[1:]]) if table in TYPES else place

@@ -1,6 +1,7 @@
-"""Recipes: what to train, on what, how. A TOML file, or the recipe.json of a run.
+"""The options of a recipe: what to train, on what data and how.
 
-Top-level ``data``, ``mixer``, ``head``, ``objective``, ``terms``, ``weight`` and ``augment`` are sugar for the task "main".
+A recipe is a TOML file, or the recipe.json of a run. The tables ``data``, ``mixer``, ``head``, ``objective``, ``terms``,
+``weight`` and ``augment`` at the top level are short for the task "main".
 """
 
 from __future__ import annotations
@@ -24,49 +25,66 @@ from lamina.mixers import LastLayerOptions, MixerOptions
 from lamina.objectives import ObjectiveOptions, SpanLossOptions, TermsOptions
 from lamina.state_cache.options import CacheOptions
 
-MAIN = "tasks.main."  # what the sugar leaves out
-RESERVED = ("mean", "overall")  # what scores of several tasks are named
+MAIN = "tasks.main."  # prefix of the task that top-level tables mean
+RESERVED = ("mean", "overall")  # names of joint scores of several tasks
 
 
 class DataOptions(BaseModel):
-    """Where the texts come from. `holdout` is the share of questions kept, by article, to choose checkpoint and threshold;
-    of sentences, those that share a text are kept together."""
+    """Data of a task.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    `holdout` is the share of questions in the held-out split, whole articles at a time; sentences with a common text stay
+    together. The held-out split chooses the checkpoint and the threshold.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     train: str
+    """Name, file or hub id of the training data."""
     dev: str | None = None
+    """Name, file or hub id of the dev set; without it, the run reports no dev scores."""
     holdout: float = Field(default=0.05, ge=0, lt=1)
+    """Share of the training examples to hold out, from 0 to below 1; examples of one article or text stay together."""
     duplicate_ids: Literal["error", "rename"] = "error"
-    questions: int | None = Field(default=None, ge=1)  # train on so many (questions or sentences), drawn by train.seed
-    dev_questions: int | None = Field(default=None, ge=1)  # score the first so many: the same ones for every seed
-    fraction: float = Field(default=1.0, gt=0, le=1)  # of what is left to train on; a smaller part lies within a larger one
-    # Of questions only, where one has several contexts:
-    contexts: int | None = Field(default=None, ge=1)  # train on so many of each question's; held-out questions keep all
-    choose: Choose = "answerable_first"  # which: those that hold an answer before the others, the first, or drawn by train.seed
-    # Of sentences only:
-    columns: ColumnOptions = ColumnOptions()  # which columns of the file hold what
-    classes: tuple[str, ...] | None = None  # the labels, in order; found in the training file if not given
-    scores: tuple[float, float] | None = None  # or: labels are numbers from the first to the second
-    pairs: bool | None = None  # whether a row is a pair of texts; found in the training file if not given
-    skip_broken: bool = False  # leave out broken rows, with a warning
-    dev_every: int | None = Field(
-        default=None, ge=2
-    )  # every so many rows of the training file, from the first, are the dev set
-    per_class: int | None = Field(default=None, ge=1)  # train on at most so many of each class
+    """Report an id that occurs twice as an error, or rename its later occurrences."""
+    questions: int | None = Field(default=None, ge=1)
+    """Train on at most this many questions or sentences, drawn with `train.seed`."""
+    dev_questions: int | None = Field(default=None, ge=1)
+    """Score only the first this many examples of the dev set, the same ones for every seed."""
+    fraction: float = Field(default=1.0, gt=0, le=1)
+    """Share of the training split to train on, above 0 to 1; a larger fraction contains every smaller one."""
+    # For questions with several contexts:
+    contexts: int | None = Field(default=None, ge=1)
+    """Train on at most this many contexts of each question; held-out questions keep all of theirs."""
+    choose: Choose = "answerable_first"
+    """Which contexts to train on: those with an answer first, the first ones, or ones drawn with `train.seed`."""
+    # For sentences:
+    columns: ColumnOptions = ColumnOptions()
+    """Columns of a sentence file that hold the texts, the label and the id."""
+    classes: tuple[str, ...] | None = None
+    """Labels of a sentence task, in order; without them, the labels of the training file."""
+    scores: tuple[float, float] | None = None
+    """Lowest and highest label of a sentence task whose labels are numbers."""
+    pairs: bool | None = None
+    """Whether a row of a sentence file holds two texts; without it, the training file decides."""
+    skip_broken: bool = False
+    """Skip broken rows of a sentence file with a warning instead of an error."""
+    dev_every: int | None = Field(default=None, ge=2)
+    """Use every n-th row of the training file, from the first, as the dev set; n is at least 2."""
+    per_class: int | None = Field(default=None, ge=1)
+    """Train on at most this many sentences of each class."""
 
     @model_validator(mode="after")
     def _fits(self) -> DataOptions:
         if self.dev is not None and self.dev_every is not None:
-            raise ValueError("dev and dev_every are two ways to name the dev set: give one of them")
+            raise ValueError("dev and dev_every both name the dev set. Fix: give one of them")
         if self.classes is not None and self.scores is not None:
-            raise ValueError("classes and scores are two kinds of labels: give one of them")
+            raise ValueError("classes and scores are two kinds of labels. Fix: give one of them")
         if self.classes is not None and len(set(self.classes)) != max(2, len(self.classes)):
-            raise ValueError("classes must be two or more different labels")
+            raise ValueError("classes holds fewer than two labels, or one label twice. Fix: list two or more different labels")
         if self.scores is not None and self.scores[0] >= self.scores[1]:
-            raise ValueError("scores are the lowest and the highest score, such as [0, 5]")
+            raise ValueError("scores must rise. Fix: give the lowest and the highest score, such as [0, 5]")
         if self.scores is not None and self.per_class is not None:
-            raise ValueError("per_class is for classes, but the labels are scores")
+            raise ValueError("per_class is for classes, but the labels are scores. Fix: remove data.per_class")
         return self
 
     @property
@@ -75,29 +93,38 @@ class DataOptions(BaseModel):
         return Labels(self.classes or (), low, high)
 
     def differs(self, name: str) -> bool:
-        """Whether a field is not at its default: the recipe of a run names all fields."""
+        """Return whether a field differs from its default. The recipe of a run lists every field."""
         return bool(getattr(self, name) != DataOptions.model_fields[name].default)
 
     def share(self, count: int) -> int:
-        """How many of `count` examples to train on."""
+        """Return how many of `count` examples to train on."""
         return max(1, round(self.fraction * count))
 
 
 class TaskOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """One task: its data, mixer, head, objective, loss terms and augmentation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     data: DataOptions
+    """Data to train and score on."""
     mixer: MixerOptions = LastLayerOptions()
+    """How to turn the hidden states of all layers into token vectors."""
     head: HeadOptions = SpanHeadOptions()
+    """Module that turns token vectors into the outputs of the task."""
     objective: ObjectiveOptions = SpanLossOptions()
-    terms: TermsOptions = TermsOptions()  # what is added to the objective
-    weight: float = Field(default=1.0, gt=0)  # of this task's loss beside the others'
-    augment: AugmentOptions = AugmentOptions()  # of questions: what is made of the training data
+    """Loss of the task; the default depends on the head."""
+    terms: TermsOptions = TermsOptions()
+    """Loss terms to add to the objective."""
+    weight: float = Field(default=1.0, gt=0)
+    """Factor of this task's loss beside the losses of other tasks."""
+    augment: AugmentOptions = AugmentOptions()
+    """How to change or add training questions; it is for questions only."""
 
     @model_validator(mode="before")
     @classmethod
     def _objective_of_the_head(cls, values: Any) -> Any:
-        """A head trains by its own objective unless another is named."""
+        """Set the default objective of the head, unless the recipe names another."""
         head = values.get("head", {"type": "span"}) if isinstance(values, dict) else None
         if isinstance(head, dict):
             usual = OBJECTIVES.get(str(head.get("type")))
@@ -110,10 +137,14 @@ class TaskOptions(BaseModel):
     def _terms_fit(self) -> TaskOptions:
         for name, options in self.terms.chosen.items():
             if options.heads and self.head.type not in options.heads:
-                raise ValueError(f"terms.{name} is for heads of type {', '.join(options.heads)}, not {self.head.type}")
+                fits = ", ".join(options.heads)
+                raise ValueError(f"terms.{name} is for heads of type {fits}, not {self.head.type}. Fix: remove terms.{name}")
         distil = self.terms.distil
         if distil is not None and distil.paper_code and self.head.type not in (heads := distil.heads_of_paper_code):
-            raise ValueError(f"terms.distil.paper_code is for heads of type {', '.join(heads)}, not {self.head.type}")
+            raise ValueError(
+                f"terms.distil.paper_code is for heads of type {', '.join(heads)}, not {self.head.type}. "
+                "Fix: set terms.distil.paper_code = false"
+            )
         return self
 
     @model_validator(mode="after")
@@ -121,53 +152,78 @@ class TaskOptions(BaseModel):
         if self.objective.type != self.head.objective and self.head.type not in self.objective.heads:
             raise ValueError(
                 f"objective.type {self.objective.type!r} is for heads of type {', '.join(self.objective.heads)}, "
-                f"not {self.head.type}"
+                f'not {self.head.type}. Fix: set objective.type = "{self.head.objective}"'
             )
         return self
 
 
 class Recipe(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """A checked recipe. It is immutable; `read_recipe` makes one from a file or a name.
+
+    Attributes:
+        tasks: The tasks to train, by name; a recipe without a table `tasks` has one, "main".
+        window: How to cut contexts into windows.
+        encoder: The pretrained encoder to start from.
+        tune: Which weights of the encoder to train, and its adapters.
+        cache: Whether and how to store hidden states of frozen layers on disk.
+        answer: How to choose answers from the scores of spans.
+        train: Optimiser, schedule, batches, checkpoints, seed and device of the run.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     tasks: dict[str, TaskOptions]
+    """Tasks to train, by name; the name is letters, digits, `-` and `_`."""
     window: WindowOptions = WindowOptions()
+    """How to cut contexts into windows."""
     encoder: EncoderOptions = EncoderOptions()
+    """Pretrained encoder to start from."""
     tune: TuneOptions = TuneOptions()
+    """Which weights of the encoder to train."""
     cache: CacheOptions = CacheOptions()
+    """Whether and how to store hidden states of frozen layers on disk."""
     answer: AnswerOptions = AnswerOptions()
+    """How to choose answers from the scores of spans."""
     train: TrainOptions = TrainOptions()
+    """Optimiser, schedule, batches, checkpoints and device of the run."""
 
     @property
     def main(self) -> TaskOptions:
-        """The only task."""
+        """Return the only task. Several tasks raise ValueError."""
         (task,) = self.tasks.values()
         return task
 
     @model_validator(mode="after")
     def _tasks_fit(self) -> Recipe:
         if not self.tasks:
-            raise ValueError("there is no task to train")
+            raise ValueError("there is no task to train. Fix: add a table data, or [tasks.NAME]")
         for name in self.tasks:
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name in RESERVED:
-                raise ValueError(f"tasks.{name}: a task's name is letters, digits, - and _, and none of {', '.join(RESERVED)}")
+                raise ValueError(
+                    f"tasks.{name}: the name of a task is not allowed. "
+                    f"Fix: use letters, digits, - and _, but none of {', '.join(RESERVED)}"
+                )
         if self.train.choose not in ("mean", *self.tasks):
-            raise ValueError(f"train.choose = {self.train.choose!r} is no task: choose mean or {', '.join(self.tasks)}")
+            raise ValueError(f"train.choose = {self.train.choose!r} is no task. Fix: choose mean or {', '.join(self.tasks)}")
         if self.train.choose in self.tasks and self.tasks[self.train.choose].data.holdout == 0:
-            raise ValueError(f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0")
+            raise ValueError(
+                f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0. "
+                "Fix: raise that holdout, or choose another task"
+            )
         if self.train.minutes is not None and any(task.augment.ramps for task in self.tasks.values()):
-            raise ValueError("augment.eda.ramp must know how many epochs there are: set train.epochs instead of train.minutes")
+            raise ValueError("augment.eda.ramp needs a number of epochs. Fix: set train.epochs instead of train.minutes")
         if self.train.epochs <= 1 and any(task.augment.ramps_by_epoch for task in self.tasks.values()):
-            raise ValueError('augment.eda.ramp_by = "epoch" changes nothing in the first epoch: raise train.epochs above 1')
+            raise ValueError('augment.eda.ramp_by = "epoch" changes nothing in one epoch. Fix: raise train.epochs above 1')
         if self.train.gradients == "pcgrad" and (self.train.sampling != "combined" or len(self.tasks) < 2):
             raise ValueError(
-                'train.gradients = "pcgrad" is for steps that hold several tasks: set train.sampling = "combined"'
+                'train.gradients = "pcgrad" is for steps with several tasks. Fix: set train.sampling = "combined"'
                 if len(self.tasks) > 1
-                else 'train.gradients = "pcgrad" is for recipes of several tasks'
+                else 'train.gradients = "pcgrad" is for recipes of several tasks. Fix: set train.gradients = "sum"'
             )
         return self
 
 
-# The tables whose `type` chooses the other fields, with the options of each type.
+# The tables whose field `type` decides which other fields exist, with the options of each type.
 TYPES: dict[str, dict[str, type[BaseModel]]] = {
     table: {options.model_fields["type"].default: options for options in get_args(field.annotation)}
     for model in (Recipe, TaskOptions)

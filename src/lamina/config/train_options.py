@@ -1,4 +1,4 @@
-"""The options of training that do not belong to one technique."""
+"""The options of a run that belong to no single technique."""
 
 from __future__ import annotations
 
@@ -11,59 +11,94 @@ from lamina.errors import LaminaError
 
 
 class RateOptions(BaseModel):
-    """Learning rates of parts, instead of `train.lr`. `adapters` are LoRA's as well."""
+    """Learning rates of single parts of the model, instead of `train.lr`. `adapters` includes LoRA."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     encoder: float | None = Field(default=None, gt=0)
+    """Highest learning rate of the encoder; without it, `train.lr`."""
     adapters: float | None = Field(default=None, gt=0)
+    """Highest learning rate of adapters and LoRA; without it, `train.lr`."""
     mixer: float | None = Field(default=None, gt=0)
+    """Highest learning rate of the mixer; without it, `train.lr`."""
     head: float | None = Field(default=None, gt=0)
+    """Highest learning rate of the head; without it, `train.lr`."""
 
 
 class TrainOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """Optimiser, schedule, batches, checkpoints and device of a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     epochs: float = Field(default=2.0, gt=0)
-    minutes: float | None = Field(default=None, gt=0)  # a time budget instead of epochs; becomes a number of steps
+    """Number of epochs; fractions are allowed."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Time budget in minutes instead of `epochs`; it is converted into a number of steps."""
     lr: float = Field(default=1e-4, gt=0)
+    """Highest learning rate of AdamW."""
     rates: RateOptions = RateOptions()
-    layer_decay: float = Field(default=1.0, gt=0, le=1)  # each layer of the encoder has so much of the rate of the one above
-    schedule: Literal["linear", "cosine", "cosine_restarts", "exponential", "constant"] = "linear"  # after the warm-up
-    warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
-    cycles: int = Field(default=2, ge=1)  # of cosine_restarts: how often it falls to 0
-    decay: float = Field(default=0.96, gt=0, le=1)  # of exponential: what is left of the rate when it falls
-    decay_every: float = Field(default=1.0, gt=0)  # of exponential: epochs after which it falls
+    """Learning rates of single parts of the model, instead of `train.lr`."""
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor of the learning rate from each encoder layer to the one below, above 0 to 1."""
+    schedule: Literal["linear", "cosine", "cosine_restarts", "exponential", "constant"] = "linear"
+    """How the learning rate falls after the warm-up."""
+    warmup: float = Field(default=0.06, ge=0, lt=1)
+    """Share of the steps in which the learning rate rises from 0, below 1."""
+    cycles: int = Field(default=2, ge=1)
+    """How many times `cosine_restarts` falls to 0."""
+    decay: float = Field(default=0.96, gt=0, le=1)
+    """Factor that `exponential` multiplies the rate by, above 0 to 1."""
+    decay_every: float = Field(default=1.0, gt=0)
+    """Number of epochs between two decays of `exponential`."""
     weight_decay: float = Field(default=0.01, ge=0)
+    """Weight decay of matrices; vectors such as biases and norms have none."""
     clip: float = Field(default=1.0, gt=0)
-    batch_tokens: int = Field(default=3072, ge=1)  # padded tokens of a step
-    batch_windows: int | None = Field(default=None, ge=1)  # a fixed number of windows (or pairs) a step instead
-    memory_tokens: int = Field(default=4096, ge=1)  # padded tokens at once: a step is cut into micro-batches of this size
-    evaluate_every: float = Field(default=0.25, gt=0)  # epochs
+    """Largest norm of the gradient; longer gradients are scaled down to it."""
+    batch_tokens: int = Field(default=3072, ge=1)
+    """Number of tokens per step, with padding."""
+    batch_windows: int | None = Field(default=None, ge=1)
+    """Number of windows, or of pairs of texts, per step, instead of `batch_tokens`."""
+    memory_tokens: int = Field(default=4096, ge=1)
+    """Number of tokens, with padding, in memory at once; larger steps are cut into micro-batches."""
+    evaluate_every: float = Field(default=0.25, gt=0)
+    """Number of epochs between two evaluations on the held-out split."""
     keep: Literal["best", "last"] = "best"
-    patience: int | None = Field(default=None, ge=1)  # stop after so many evaluations without a gain
-    checkpoints: float | None = Field(default=None, ge=0.01)  # keep the model every so many epochs, as a run of its own
-    scorer: Literal["official", "bertvision_legacy", "korquad"] = "official"  # the others beside the official SQuAD 2.0
-    # Of several tasks:
-    sampling: Literal["round_robin", "proportional", "annealed", "square_root", "combined"] = "round_robin"  # whose turn it is
-    gradients: Literal["sum", "pcgrad"] = "sum"  # of a combined step's tasks
-    choose: str = "mean"  # the checkpoint by the mean of the tasks' held-out scores, or by one task's
-    curves: bool = False  # after each epoch, score the training split and the dev set too; neither chooses anything
+    """Keep the checkpoint with the best held-out score, or the last one."""
+    patience: int | None = Field(default=None, ge=1)
+    """Stop after this many evaluations without a better held-out score."""
+    checkpoints: float | None = Field(default=None, ge=0.01)
+    """Number of epochs between two saved models, each usable as a run; without it, none is saved."""
+    scorer: Literal["official", "bertvision_legacy", "korquad"] = "official"
+    """Scores to report; `bertvision_legacy` and `korquad` are reported beside the official scores of SQuAD 2.0."""
+    # For several tasks:
+    sampling: Literal["round_robin", "proportional", "annealed", "square_root", "combined"] = "round_robin"
+    """With several tasks, which task each step trains."""
+    gradients: Literal["sum", "pcgrad"] = "sum"
+    """How a combined step joins the gradients of its tasks."""
+    choose: str = "mean"
+    """With several tasks, choose the checkpoint by the mean held-out score or by that of the named task."""
+    curves: bool = False
+    """Score the training split and the dev set after each epoch; these scores choose nothing."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
+    """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)
+    """Number that fixes every random choice of the run."""
     threads: int | None = Field(default=None, ge=1)
+    """Number of processor threads; without it, torch's own choice."""
     device: str = "auto"
+    """Device to train on: `auto`, `cpu`, `cuda` or `mps`."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
 
     @model_validator(mode="after")
-    def _annealing_knows_its_end(self) -> TrainOptions:
+    def _annealing_needs_epochs(self) -> TrainOptions:
         if self.sampling == "annealed" and self.minutes is not None:
-            raise ValueError('sampling = "annealed" must know how many epochs there are: set epochs instead of minutes')
+            raise ValueError('sampling = "annealed" needs a number of epochs. Fix: set train.epochs instead of train.minutes')
         return self
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is cuda, else mps, else cpu."""
+    """Return the device of a name; `auto` is cuda if available, else mps, else cpu."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -71,12 +106,12 @@ def choose_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise LaminaError(f"device {name!r} cannot be used here ({reason}): choose auto, cpu, cuda or mps") from error
+        raise LaminaError(f"device: {name!r} is not usable here ({reason}). Fix: choose auto, cpu, cuda or mps") from error
     return device
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 on GPUs that have it, else float32."""
+    """Return the number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
     if name == "auto":
         return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
     return torch.float32 if name == "float32" else torch.bfloat16

@@ -39,12 +39,16 @@ class ColumnOptions(BaseModel):
     If several usual names occur, the first in the order of `USUAL` is taken. If `first` is named, `second` is not guessed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     first: str | None = None
+    """Column of the text, or of the first text of a pair; guessed if not given."""
     second: str | None = None
+    """Column of the second text of a pair; guessed if neither text is given."""
     label: str | None = None
+    """Column of the label; guessed if not given."""
     id: str | None = None
+    """Column of the id; guessed if not given."""
 
 
 GUESSED: Final = ColumnOptions()

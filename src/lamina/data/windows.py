@@ -31,12 +31,16 @@ class WindowOptions(BaseModel):
     """How contexts are cut. `step` is the distance between window starts (the papers' stride), `overlap` what two
     neighbours share (the run_qa example's and the old pipeline's ``doc_stride``); give one of them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     length: int = Field(default=384, ge=4)
+    """Number of tokens of a window, with the question and special tokens, at least 4."""
     step: int | None = Field(default=None, ge=1)
+    """Distance between the starts of two windows in tokens, the papers' stride; give this or `overlap`."""
     overlap: int | None = Field(default=None, ge=0)
-    query: int | None = Field(default=64, ge=1)  # tokens that a question is cut to; None: it is never cut
+    """Number of tokens that two neighbouring windows share, called `doc_stride` elsewhere; give this or `step`."""
+    query: int | None = Field(default=64, ge=1)
+    """Number of tokens that a question is cut to; `None` in Python never cuts it."""
 
     @model_validator(mode="after")
     def _fits(self) -> WindowOptions:

@@ -1,5 +1,6 @@
 """One encoder for the BERT families: BERT, ELECTRA, ALBERT, RoBERTa, XLM-R and DistilBERT.
 
-`blocks` is the network, `families` the names of weights and settings in checkpoints, `load` finds and loads encoders. Adapters,
-LoRA and freezing are functions that are applied once. What comes after the hidden layers is in `mixers` and `heads`.
+`blocks` is the network. `families` has the names of weights and settings in checkpoints. `load` finds and loads encoders.
+`adapters` and `freezing` change a loaded encoder once, before training. Modules above the hidden layers are in `mixers`
+and `heads`.
 """

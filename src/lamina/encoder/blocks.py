@@ -1,12 +1,12 @@
 """The encoder: embeddings, then L post-norm transformer blocks (BERT; Devlin et al. 2019, after Vaswani et al. 2017).
 
-One module serves BERT, ELECTRA, ALBERT, RoBERTa/XLM-R and DistilBERT; what differs between them is in `EncoderConfig`.
+One module serves BERT, ELECTRA, ALBERT, RoBERTa/XLM-R and DistilBERT. `EncoderConfig` holds their differences.
 Departures from the checkpoints' own code:
 
-- No dropout on the attention probabilities by default: on a CPU it switches off the fused attention and its random
+- Attention probabilities have no dropout by default. On a CPU, dropout there disables the fused attention, and its random
   numbers cost more than the matrix products.
-- Dropout follows the embeddings, the attention's output and the feed-forward's output in every family (ALBERT leaves
-  out the last and DistilBERT the second; in evaluation there is no difference).
+- Dropout follows the embeddings, the attention's output and the feed-forward's output in every family. ALBERT has no
+  dropout at the last place and DistilBERT none at the second; in evaluation there is no difference.
 - Positions count tokens from the left. RoBERTa's own code skips padding when it counts, which is the same for padding
   on the right.
 """
@@ -30,7 +30,7 @@ Activation = Literal["gelu", "gelu_new", "relu"]
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The shape of an encoder: all that is needed to build it, and nothing about where its weights come from."""
+    """The shape of an encoder: all values that are needed to build it, without the source of its weights."""
 
     family: Family
     layers: int
@@ -38,7 +38,7 @@ class EncoderConfig:
     heads: int
     intermediate: int
     vocab: int
-    positions: int  # rows of the position table
+    positions: int  # rows of the position table, with those that `position_offset` skips
     types: int  # 0: no token types (DistilBERT)
     embedding: int  # width of the embedding tables
     eps: float = 1e-12
@@ -52,12 +52,12 @@ class EncoderConfig:
 
     @property
     def projected(self) -> bool:
-        """Whether a linear map leads from the embeddings to the blocks (ALBERT has it whatever the widths)."""
+        """Return whether a linear map leads from the embeddings to the blocks. ALBERT always has one."""
         return self.embedding != self.hidden or self.family == "albert"
 
     @property
     def max_length(self) -> int:
-        """The longest row that the position table can serve."""
+        """Return the largest number of tokens in a row that the position table supports."""
         return self.positions - self.position_offset
 
     def to_json(self) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class EncoderConfig:
 class Dropout(nn.Module):
     """Dropout that is cheap on a CPU: 16 random bits decide about each value.
 
-    Torch's own draws a whole random number for each, which makes it a twentieth of a training step and more. The
-    probability is rounded to a multiple of 2^-16; the random bits come from torch's default generator as usual.
+    Torch's dropout draws a whole random number for each value, which takes a twentieth of a training step or more. The
+    probability is rounded to a multiple of 2^-16. The random bits come from torch's default generator.
     """
 
     def __init__(self, p: float) -> None:
@@ -110,7 +110,7 @@ class Embeddings(nn.Module):
     def forward(self, ids: Tensor, type_ids: Tensor) -> Tensor:
         length = ids.shape[1]
         if length > self.max_length:
-            raise ValueError(f"rows of {length} tokens, but the encoder's position table ends at {self.max_length}")
+            raise ValueError(f"the rows have {length} tokens, but the encoder's position table ends at {self.max_length}")
         x = self.word(ids)  # [R, T, E]
         x = x + self.position.weight[self.offset : self.offset + length]  # a slice: every row has the same positions
         if self.segment is not None:
@@ -120,7 +120,7 @@ class Embeddings(nn.Module):
 
 
 def table(rows: int, width: int) -> nn.Embedding:
-    """An embedding that `initialise` fills: torch's own start takes a second under the meta device."""
+    """Return an embedding that `initialise` fills; torch's own initialisation takes a second under the meta device."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
@@ -137,9 +137,10 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(config.hidden, config.hidden)
 
     def forward(self, x: Tensor, mask: Tensor | None, updates: nn.ModuleDict) -> Tensor:
-        """``mask`` is [R, 1, 1, T], True on the keys that may be seen; None means all of them, which is faster.
+        """Return the output of the attention, [R, T, H].
 
-        ``updates`` are added to the projections of those names (LoRA).
+        ``mask`` is [R, 1, 1, T], True on the keys that may be seen; None means all of them, which is faster.
+        ``updates`` are added to the projections of the same names (LoRA).
         """
         parts = (self.query, self.key, self.value)
         weight, bias = torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
@@ -156,25 +157,25 @@ class SelfAttention(nn.Module):
         return mixed_output
 
     def split(self, x: Tensor) -> Tensor:
-        """[R, T, H] -> [R, A, T, H/A]; a view."""
+        """Return a view of x, [R, T, H], as [R, A, T, H/A]."""
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class Slots(nn.Module):
-    """What is inserted into one layer: modules after its attention and its feed-forward network, updates of projections."""
+    """Modules inserted into one layer: after its attention, after its feed-forward network, and updates of its projections."""
 
     def __init__(self) -> None:
         super().__init__()
         self.attention: nn.Module = nn.Identity()
         self.feed_forward: nn.Module = nn.Identity()
-        self.updates = nn.ModuleDict()  # of the attention's projections, by name
+        self.updates = nn.ModuleDict()  # updates of the attention's projections, by name
 
 
 EMPTY = Slots()
 
 
 def drops(module: nn.Module) -> bool:
-    """Whether two passes through a module differ, in the mode that it is in."""
+    """Return whether two forward passes through a module differ because of dropout, in its current mode."""
     live = [part for part in module.modules() if part.training]
     return any(
         (isinstance(part, Dropout) and part.p > 0) or (isinstance(part, SelfAttention) and part.dropout > 0) for part in live
@@ -204,14 +205,14 @@ class Block(nn.Module):
 
 
 def activation(name: Activation) -> nn.Module:
-    """`gelu_new` is the tanh approximation that ALBERT was trained with."""
+    """Return the activation module. `gelu_new` is the tanh approximation that ALBERT was trained with."""
     return {"gelu": nn.GELU(), "gelu_new": nn.GELU(approximate="tanh"), "relu": nn.ReLU()}[name]
 
 
 class Encoder(nn.Module):
-    """Layer 0 is the embeddings' output, layer i the output of block i.
+    """Embeddings and blocks. Layer 0 is the output of the embeddings, layer i the output of block i.
 
-    ``blocks`` holds each set of weights once, so ALBERT has one block there; ``layers`` has one entry a layer.
+    ``blocks`` holds each set of weights once, so ALBERT has one block there; ``layers`` has one entry per layer.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -220,18 +221,18 @@ class Encoder(nn.Module):
         self.embeddings = Embeddings(config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(1 if config.shared else config.layers))
         self.pooler = nn.Linear(config.hidden, config.hidden) if config.pooler else None
-        self.adapters = nn.ModuleDict()  # the Slots of layer "1", "2", …; layers without any are not there
-        self.cut = -1  # nothing trains in the layers up to this one, which stay in eval mode; see `freezing.prepare`
+        self.adapters = nn.ModuleDict()  # the Slots of layers "1", "2", …; layers without inserted modules have none
+        self.cut = -1  # the layers up to this one are frozen and stay in eval mode; see `freezing.prepare`
         self.apply(initialise)
 
     @property
     def layers(self) -> list[Block]:
-        """The block of each layer 1..L, in order."""
+        """Return the block of each layer 1..L, in order."""
         blocks = cast(list[Block], list(self.blocks))
         return blocks * self.config.layers if self.config.shared else blocks
 
     def slots(self, layer: int) -> Slots | None:
-        """What is inserted into a layer 1..L."""
+        """Return the modules inserted into a layer 1..L, or None."""
         return cast(Slots, self.adapters[str(layer)]) if str(layer) in self.adapters else None
 
     def train(self, mode: bool = True) -> Encoder:
@@ -243,24 +244,26 @@ class Encoder(nn.Module):
         return self
 
     def embed(self, ids: Tensor, type_ids: Tensor) -> Tensor:
-        """The states of layer 0: [R, T] -> [R, T, H]."""
+        """Return the states of layer 0: [R, T] -> [R, T, H]."""
         embedded: Tensor = self.embeddings(ids, type_ids)
         return embedded
 
     def forward(
         self, x: Tensor, mask: Tensor, *, start: int = 0, keep: Collection[int] | None = None, pool: bool = False
     ) -> HiddenStack:
-        """Runs the blocks above layer ``start`` on ``x``, the states of that layer, and returns the layers in ``keep``.
+        """Run the blocks above layer ``start`` on ``x``, the states of that layer, and return the layers in ``keep``.
 
-        ``keep`` None means the last layer only. Blocks above the highest kept layer are not computed, unless ``pool``
-        asks for the pooled vector (the first token's last state through the pooler and tanh).
+        ``keep`` None means the last layer only. Blocks above the highest kept layer are not computed. ``pool`` adds the pooled
+        vector, tanh of the pooler on the first token's last state; it needs all blocks.
         """
         depth = self.config.layers
         wanted = {depth} if keep is None else set(keep)
         if outside := sorted(layer for layer in wanted if not start <= layer <= depth):
-            raise ValueError(f"layers {outside} were asked for, but a run from layer {start} has {start} to {depth}")
+            raise ValueError(
+                f"keep: layers {outside} are not computed; a pass from layer {start} has layers {start} to {depth}"
+            )
         if pool and self.pooler is None:
-            raise ValueError("this encoder has no pooler")
+            raise ValueError("pool: this encoder has no pooler")
 
         key_mask = None if bool(mask.all()) else mask[:, None, None, :]  # [R, 1, 1, T]
         kept = {start: x} if start in wanted else {}
@@ -274,9 +277,9 @@ class Encoder(nn.Module):
 
 
 def initialise(module: nn.Module) -> None:
-    """Random weights as BERT starts with them: normal(0, 0.02), biases 0; norms start as the identity.
+    """Set random weights as BERT does: normal(0, 0.02), biases 0; norms start as the identity.
 
-    Under the meta device there is nothing to fill, and torch would import its compiler to do so, which takes a second.
+    Under the meta device there is nothing to fill, and torch would import its compiler, which takes a second.
     """
     if isinstance(module, nn.Linear | nn.Embedding) and not module.weight.is_meta:
         nn.init.normal_(module.weight, std=0.02)

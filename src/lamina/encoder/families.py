@@ -1,7 +1,7 @@
-"""What the families' checkpoints call things: their weights' names and the fields of their config.json.
+"""Names of weights and of config.json fields in the checkpoints of each family.
 
-`WEIGHTS` is the one table of names. It is read from left to right to load a checkpoint and from right to left to write
-one; everything else here is the handling of what checkpoints add to it (a prefix, old spellings, heads).
+`WEIGHTS` is the only table of names. Loading a checkpoint reads it from left to right, writing one from right to left.
+The rest of the module handles what checkpoints add to the names: a prefix, old spellings, heads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from lamina.encoder.blocks import Activation, EncoderConfig, Family
 from lamina.errors import LaminaError
 
-# Each of our modules and what it is called in a checkpoint; {i} is the number of the block, from 0.
+# Our name of each module -> its name in a checkpoint; {i} is the number of the block, from 0.
 BERT = {
     "embeddings.word": "embeddings.word_embeddings",
     "embeddings.position": "embeddings.position_embeddings",
@@ -87,7 +87,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def checkpoint_name(family: Family, name: str) -> str:
-    """The family's name for a weight of ours, without the prefix of the model.
+    """Return the family's name for a weight of ours, without the prefix of the model.
 
     >>> checkpoint_name("distilbert", "blocks.3.up.weight")
     'transformer.layer.3.ffn.lin1.weight'
@@ -101,21 +101,21 @@ def checkpoint_name(family: Family, name: str) -> str:
 
 
 def run_name(name: str) -> str:
-    """The name of an encoder's weight in a run of ours."""
+    """Return the name of an encoder's weight in the model file of a run."""
     return f"encoder.{name}"
 
 
 @dataclass(frozen=True)
 class Match:
-    """How a file's names fit an encoder's."""
+    """How the names in a file match those of an encoder."""
 
     found: dict[str, str]  # our name -> the file's
-    missing: dict[str, str]  # our name -> the one that the file should have
-    other: tuple[str, ...]  # what the file has besides: heads such as qa_outputs.weight, stray position_ids
+    missing: dict[str, str]  # our name -> the name that the file should have
+    other: tuple[str, ...]  # other names in the file: heads such as qa_outputs.weight, stray position_ids
 
 
 def match(expected: Mapping[str, str], names: Iterable[str], *, prefix: str) -> Match:
-    """Looks for the expected names (ours -> theirs), with the model's prefix or without it, in new or old spelling."""
+    """Return which expected names (ours -> theirs) a file has, with the model's prefix or without, in new or old spelling."""
     spelled = {plain_name(name, prefix): name for name in names}
     found = {ours: spelled.pop(theirs) for ours, theirs in expected.items() if theirs in spelled}
     missing = {ours: theirs for ours, theirs in expected.items() if ours not in found}
@@ -123,7 +123,7 @@ def match(expected: Mapping[str, str], names: Iterable[str], *, prefix: str) -> 
 
 
 def plain_name(name: str, prefix: str) -> str:
-    """A checkpoint's name without the model's prefix and in today's spelling (old norms have a gamma and a beta).
+    """Return a checkpoint's name without the model's prefix and in the current spelling; old norms have gamma and beta.
 
     >>> plain_name("bert.embeddings.LayerNorm.gamma", "bert.")
     'embeddings.LayerNorm.weight'
@@ -136,26 +136,30 @@ def plain_name(name: str, prefix: str) -> str:
 
 
 def parse(values: Mapping[str, Any], *, where: str) -> EncoderConfig:
-    """config.json -> EncoderConfig. ``pooler`` is what the family can have; whether it is there, the weights say."""
+    """Return the EncoderConfig of a config.json. `where` starts the message of an error.
+
+    ``pooler`` is True if the family can have one; only the weights show whether this checkpoint does.
+    """
     model_type = values.get("model_type") if isinstance(values, Mapping) else None
     if model_type not in MODEL_TYPES:
         known = ", ".join(MODEL_TYPES)
-        raise LaminaError(f"{where}: model_type {model_type!r} is not one that Lamina can load ({known})")
+        raise LaminaError(f"{where}: Lamina cannot load model_type {model_type!r}. Fix: choose a model of type {known}")
     family = MODEL_TYPES[model_type]
     refuse_unsupported(values, where=where)
     try:
         config = parse_distilbert(values) if family == "distilbert" else parse_bert(family, values)
     except KeyError as error:
-        raise LaminaError(f"{where}: {error.args[0]!r} is missing") from None
+        raise LaminaError(f"{where}: {error.args[0]!r} is missing. Fix: download the model again, or add the field") from None
     except (TypeError, ValueError) as error:
-        raise LaminaError(f"{where}: a field has no usable value: {error}") from None
+        raise LaminaError(f"{where}: a field has an unusable value: {error}. Fix: download the model again") from None
     if config.hidden % config.heads:
-        raise LaminaError(f"{where}: {config.hidden} wide cannot be cut into {config.heads} equal heads")
+        what = f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads"
+        raise LaminaError(f"{where}: {what}. Fix: download the model again")
     return config
 
 
 def refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
-    """Features that would silently give other numbers than the checkpoint's own code."""
+    """Raise LaminaError for settings whose results would differ from those of the checkpoint's own code."""
     supported = {
         "position_embedding_type": {"absolute"},
         "hidden_act": ACTIVATIONS.keys(),
@@ -167,11 +171,12 @@ def refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
     for field, allowed in supported.items():
         if field in values and values[field] not in allowed:
             choices = ", ".join(map(repr, allowed))
-            raise LaminaError(f"{where}: {field} = {values[field]!r} is not supported, only {choices}")
+            what = f"{field} = {values[field]!r} is not supported, only {choices}"
+            raise LaminaError(f"{where}: {what}. Fix: choose another model")
 
 
 def parse_bert(family: Family, values: Mapping[str, Any]) -> EncoderConfig:
-    """The fields that BERT, ELECTRA, ALBERT and RoBERTa share; old files leave out what had its default."""
+    """Return the config of BERT, ELECTRA, ALBERT or RoBERTa. Old files omit fields with default values."""
     hidden = int(values["hidden_size"])
     pad_id = padding(values, default=1 if family == "roberta" else 0)
     return EncoderConfig(
@@ -195,6 +200,7 @@ def parse_bert(family: Family, values: Mapping[str, Any]) -> EncoderConfig:
 
 
 def parse_distilbert(values: Mapping[str, Any]) -> EncoderConfig:
+    """Return the config of DistilBERT, whose fields have other names."""
     return EncoderConfig(
         family="distilbert",
         layers=int(values["n_layers"]),
@@ -214,7 +220,7 @@ def parse_distilbert(values: Mapping[str, Any]) -> EncoderConfig:
 
 
 def unparse(config: EncoderConfig, head: str = "ForQuestionAnswering") -> dict[str, Any]:
-    """EncoderConfig -> the config.json of the family's model with that head; `parse` reads it back."""
+    """Return the config.json of the family's model with that head; `parse` reads it back."""
     names = {"bert": "Bert", "electra": "Electra", "albert": "Albert", "roberta": "Roberta", "distilbert": "DistilBert"}
     shared: dict[str, Any] = {
         "architectures": [f"{names[config.family]}{head}"],
@@ -254,6 +260,6 @@ def unparse(config: EncoderConfig, head: str = "ForQuestionAnswering") -> dict[s
 
 
 def padding(values: Mapping[str, Any], *, default: int) -> int:
-    """The id of the padding token; files write null where they mean the default."""
+    """Return the id of the padding token; files write null for the default."""
     pad_id = values.get("pad_token_id")
     return default if pad_id is None else int(pad_id)

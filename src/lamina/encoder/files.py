@@ -1,4 +1,4 @@
-"""Weight files: which tensors they hold, the tensors themselves, and checksums that are computed once."""
+"""Weight files: list them, read their tensors, and compute checksums once."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from lamina.utils.paths import cache_folder
 
 
 def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:
-    """A checkpoint's weight files: safetensors, whole or in shards; pickled ones only where they are allowed."""
+    """Return a checkpoint's weight files: safetensors, whole or in shards; pickled ones only if allowed."""
     if found := one_or_shards(folder, "model.safetensors"):
         return found
     if not (pickled := one_or_shards(folder, "pytorch_model.bin")):
         raise LaminaError(
-            f"{folder} has no weights (model.safetensors; a pickled pytorch_model.bin is read only with --allow-pickle)"
+            f"{folder}: there are no weights (model.safetensors or pytorch_model.bin). "
+            "Fix: choose a folder that holds a whole checkpoint"
         )
     if not allow_pickle:
         raise LaminaError(
-            f"{folder} has only {pickled[0].name}, a pickle, and reading a pickle can run code that is hidden in it. "
-            "If you trust its origin, allow it: --allow-pickle, or encoder.allow_pickle=true in a recipe"
+            f"{folder}: there is only {pickled[0].name}, a pickle file, which can run hidden code when it is read. "
+            "Fix: if you trust its origin, allow it by --allow-pickle or encoder.allow_pickle=true"
         )
     return pickled
 
 
 def one_or_shards(folder: Path, name: str) -> tuple[Path, ...]:
-    """The file of that name, or the shards that its index lists, or nothing."""
+    """Return the file of that name, else the shards that its index lists, else nothing."""
     if (folder / name).is_file():
         return (folder / name,)
     index = folder / f"{name}.index.json"
@@ -43,15 +44,15 @@ def one_or_shards(folder: Path, name: str) -> tuple[Path, ...]:
         return ()
     shards = tuple(folder / shard for shard in sorted(set(read_json(index).get("weight_map", {}).values())))
     if not shards:
-        raise LaminaError(f"{index} lists no shards")
+        raise LaminaError(f"{index}: the index lists no shards. Fix: download the model again")
     for shard in shards:
         if shard.parent != folder or not shard.is_file():
-            raise LaminaError(f"{index} lists {shard.name}, which is not in its folder")
+            raise LaminaError(f"{index}: the shard {shard.name} is not in the folder. Fix: download the model again")
     return shards
 
 
 def tensor_names(files: Sequence[Path]) -> list[str]:
-    """The names of all tensors; of a safetensors file only the header is read."""
+    """Return the names of all tensors; only the header of a safetensors file is read."""
     names: list[str] = []
     for file in files:
         if file.suffix == ".safetensors":
@@ -65,7 +66,7 @@ def tensor_names(files: Sequence[Path]) -> list[str]:
 def read_tensors(
     files: Sequence[Path], wanted: Collection[str], *, device: torch.device | str = "cpu"
 ) -> Iterator[tuple[str, Tensor]]:
-    """The wanted tensors, in the order in which the files have them."""
+    """Yield the wanted tensors with their names, in the order of the files."""
     for file in files:
         if file.suffix == ".safetensors":
             with opened(file, device=device) as weights:
@@ -79,36 +80,38 @@ def read_tensors(
 
 
 def opened(file: Path, *, device: torch.device | str = "cpu") -> Any:
+    """Return a handle on a safetensors file."""
     try:
         return safe_open(file, framework="pt", device=str(device))
     except (OSError, SafetensorError) as error:
-        raise LaminaError(f"{file} cannot be read: {error}") from None
+        raise LaminaError(f"{file}: the weights are unreadable: {error}. Fix: download or copy the file again") from None
 
 
 def unpickled(file: Path) -> dict[str, Tensor]:
-    """``weights_only`` refuses everything but tensors and plain containers."""
+    """Return the tensors of a pickled file. ``weights_only`` refuses everything but tensors and plain containers."""
     try:
         values = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise LaminaError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0]
+        raise LaminaError(f"{file}: the weights are unreadable: {reason}. Fix: download or copy the file again") from None
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def sha256_of(file: Path) -> str:
-    """The file's checksum. It is remembered for (path, size, time of change), since hashing costs more than loading."""
+    """Return the file's checksum. It is cached by path, size and time of change, since hashing takes longer than loading."""
     path = file.resolve()
     status = path.stat()
     key = f"{path}|{status.st_size}|{status.st_mtime_ns}"
     memory = cache_folder() / "sha256.json"
     known: dict[str, str] = {}
-    with suppress(OSError, LaminaError, TypeError, ValueError):  # whatever ails the cache, hashing again mends it
+    with suppress(OSError, LaminaError, TypeError, ValueError):  # with an unusable cache, hash again
         known = dict(read_json(memory))
     if key not in known:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         others = {other: value for other, value in known.items() if not other.startswith(f"{path}|")}
         known = others | {key: digest}
-        with suppress(OSError, LaminaError):  # a cache that cannot be written costs time, not the run
+        with suppress(OSError, LaminaError):  # an unwritable cache costs time only
             memory.parent.mkdir(parents=True, exist_ok=True)
             write_json(memory, known)
     return known[key]

@@ -1,8 +1,8 @@
-"""What trains: the last layers, all norms, the embeddings, adapters; everything else is frozen.
+"""Choose which weights of an encoder train: the last layers, all norms, the embeddings, adapters. The rest is frozen.
 
-`prepare` is applied once, after the weights are loaded and before the optimiser is built. The layers below the first
-trainable parameter (up to `Encoder.cut`) stay in eval mode while training: they compute the same for a window every time,
-which is why a store can stand for them.
+`prepare` runs once, after the weights are loaded and before the optimiser is built. The layers below the first trainable
+parameter (up to `Encoder.cut`) stay in eval mode during training. They compute the same states for a window every time,
+so a store can replace them.
 """
 
 from __future__ import annotations
@@ -20,24 +20,30 @@ from lamina.errors import LaminaError
 def _as_count(value: object) -> object:
     if value == "all" or (type(value) is int and value >= 0):
         return value
-    raise ValueError('say "all" or a number of last layers, 0 or more')
+    raise ValueError('the value is no number of layers. Fix: give "all" or a number of last layers, 0 or more')
 
 
 class TuneOptions(BaseModel):
-    """What trains besides the mixer and the head, which always do."""
+    """Which weights train besides those of the mixer and the head, which always train."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"  # the last n; "all" is also all the rest
-    norms: bool = False  # every layer norm, also of frozen layers and of the embeddings
-    embeddings: bool | None = None  # None: when all layers do
-    dropout: bool = False  # also in frozen layers, as it is usual elsewhere; then nothing can be stored
+    layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"
+    """Number of last layers to train; `all` also trains the embeddings and the pooler."""
+    norms: bool = False
+    """Train every layer norm, also in frozen layers and in the embeddings."""
+    embeddings: bool | None = None
+    """Train the embeddings; without it, they train when all layers do."""
+    dropout: bool = False
+    """Apply dropout in frozen layers too; their states then cannot be stored."""
     adapters: AdapterOptions | None = None
+    """Add bottleneck adapters to the encoder."""
     lora: LoraOptions | None = None
+    """Add low-rank updates to the attention of the encoder."""
 
 
 def prepare(encoder: Encoder, options: TuneOptions) -> None:
-    """Inserts adapters, chooses what trains, and says so in ``requires_grad`` and ``encoder.cut``."""
+    """Insert adapters and choose the trainable weights; set ``requires_grad`` and ``encoder.cut``."""
     choose(encoder, options)
     for inserted in (options.adapters, options.lora):
         if inserted is not None:
@@ -46,14 +52,15 @@ def prepare(encoder: Encoder, options: TuneOptions) -> None:
 
 
 def choose(encoder: Encoder, options: TuneOptions) -> None:
+    """Set ``requires_grad`` of the encoder's own weights."""
     depth, everything = encoder.config.layers, options.layers == "all"
     count = depth if options.layers == "all" else options.layers
     if count > depth:
-        raise LaminaError(f'tune.layers = {count}, but the encoder has {depth} layers: say "all" or at most {depth}')
+        raise LaminaError(f'tune.layers: {count}, but the encoder has {depth} layers. Fix: give "all" or at most {depth}')
     if encoder.config.shared and 0 < count < depth:
         raise LaminaError(
-            f"tune.layers = {count}: the layers of ALBERT share one block, so either all of them train or none: "
-            'set tune.layers to 0 or "all", or use tune.adapters, of which each layer has its own'
+            f"tune.layers: {count}, but the layers of ALBERT share one block, so all of them train or none. "
+            'Fix: set tune.layers to 0 or "all", or use tune.adapters, which are separate for each layer'
         )
     encoder.requires_grad_(False)
     for block in encoder.layers[depth - count :]:
@@ -68,7 +75,7 @@ def choose(encoder: Encoder, options: TuneOptions) -> None:
 
 
 def first_trained(encoder: Encoder) -> int:
-    """The lowest layer in which something trains; 0 are the embeddings, depth + 1 stands for none."""
+    """Return the lowest layer with a trainable weight; 0 is the embeddings, depth + 1 means none."""
     depth = encoder.config.layers
     if trains(encoder.embeddings):
         return 0
@@ -80,4 +87,5 @@ def first_trained(encoder: Encoder) -> int:
 
 
 def trains(module: nn.Module) -> bool:
+    """Return whether a module has a trainable parameter."""
     return any(parameter.requires_grad for parameter in module.parameters())

@@ -1,4 +1,4 @@
-"""Known shapes, for random weights: to count, to plan and to test without a download."""
+"""Shapes of known encoders, for random weights: to count, plan and test without a download."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The tokenizer_config.json that `transformers` reads beside a tokenizer.json."""
+"""Write the tokenizer_config.json that `transformers` reads beside a tokenizer.json."""
 
 from __future__ import annotations
 
 from lamina.data.tokenizer import Tokenizer
 
-SPECIAL = {  # what transformers calls the special tokens, and what vocabularies call them
+SPECIAL = {  # transformers' name of each special token -> its spellings in vocabularies
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
     "mask_token": ("[MASK]", "<mask>"),
@@ -12,6 +12,7 @@ SPECIAL = {  # what transformers calls the special tokens, and what vocabularies
 
 
 def tokenizer_config(tokenizer: Tokenizer, length: int, *, types: bool) -> dict[str, object]:
+    """Return the values of tokenizer_config.json. `types`: whether the model reads token types."""
     names = {
         "cls_token": tokenizer.token_of(tokenizer.layout.before[0]),
         "sep_token": tokenizer.token_of(tokenizer.layout.after[-1]),

@@ -1,7 +1,7 @@
-"""Heads: token vectors -> the outputs of a task.
+"""Heads: modules that turn token vectors into the outputs of a task.
 
 `HeadOptions` is the union of all options, and so the registry. The options of a head name its kind of task (`kind`) and its
-usual objective. What outputs mean is decided in `tasks`, losses are in `objectives`.
+default objective. `tasks` interprets the outputs; losses are in `objectives`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HeadOptions = Annotated[
     Field(discriminator="type"),
 ]
 
-# The objective that each type of head trains by unless another is named.
+# The default objective of each type of head.
 OBJECTIVES: dict[str, str] = {
     options.model_fields["type"].default: options.objective for options in get_args(get_args(HeadOptions)[0])
 }
@@ -69,11 +69,13 @@ __all__ = [
 
 
 class Head(Protocol):
-    slots: int  # how many queries it has (span: start and end)
+    """The interface of a head."""
+
+    slots: int  # number of its queries (span: start and end)
     positions: Literal["tokens", "cls"]  # whether it reads every token or only the first
 
     def queries(self) -> Tensor | None:
-        """[slots, D] the vectors that a mixer may attend with; the head owns them."""
+        """Return the vectors that a mixer may attend with, [slots, D]; the head owns them."""
         ...
 
     def __call__(self, vectors: Tensor, batch: Batch) -> Outputs: ...
@@ -81,8 +83,8 @@ class Head(Protocol):
 
 @runtime_checkable
 class LearnsQueries(Protocol):
-    """A head that has no queries by nature, and learns some where a mixer attends with them."""
+    """A head without queries of its own, which learns some if a mixer attends with them."""
 
     def learn_queries(self, width: int) -> None:
-        """From now on it has queries [slots, width]."""
+        """Add queries [slots, width] to the head."""
         ...

@@ -1,4 +1,7 @@
-"""Does the window hold an answer? A linear map of the classifier token's vector to two classes (BERTVision, paper 001)."""
+"""The answerability head: a linear map of the classifier token's vector to two classes.
+
+The question is whether the window holds an answer. Paper: BERTVision (001).
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ from lamina.heads.outputs import ClassOutputs
 
 
 class AnswerabilityHead(nn.Module):
+    """Two classes from the vector of the classifier token; each class may have its own mixture."""
+
     slots = 2
     positions: Literal["cls"] = "cls"
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(self.slots, width))  # a row a class
+        self.weight = nn.Parameter(torch.empty(self.slots, width))  # one row per class
         self.bias = nn.Parameter(torch.zeros(self.slots))
         if not self.weight.is_meta:
             nn.init.normal_(self.weight, std=0.02)
@@ -33,17 +38,23 @@ class AnswerabilityHead(nn.Module):
 
 
 class AnswerabilityHeadOptions(BaseModel):
-    """`aggregate` says when a question of several windows is impossible: "min", when all of them say so; "paper_max", when
-    any does, which calls every long text unanswerable."""
+    """Options of the answerability head.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    `aggregate` joins the windows of a question. "min" calls it unanswerable if no window has an answer. "paper_max" does so if
+    any window has none, which calls every long text unanswerable.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = AnswerabilityHead.slots
-    kind: ClassVar[str] = "answerability"  # of task
+    kind: ClassVar[str] = "answerability"  # the kind of task
     objective: ClassVar[str] = "answerability"
     type: Literal["answerability"] = "answerability"
-    pooled: bool = True  # the pooled state is one of the states that the mixer gets (the plain model reads it alone)
+    """Classify each window as with or without an answer."""
+    pooled: bool = True
+    """Give the mixer the pooled state too; the mixer `last` then reads only that."""
     aggregate: Literal["min", "paper_max"] = "min"
+    """Call a question unanswerable if all its windows have no answer, or, as the paper does, if any has none."""
 
     def build(self, width: int, labels: Labels) -> AnswerabilityHead:
         return AnswerabilityHead(width)

@@ -1,51 +1,52 @@
-"""Span heads whose convolution filters are made from the text that they read.
+"""Span heads whose convolution filters are computed from the text that they read.
 
-Papers: Hulburd, "BERT parameter efficiency" (003: "context-aware CNN"); after Shen et al. 2018 (ACNN and AdaQA). For a
-window's token vectors H [T, D] a generator makes N filters of w tokens, and
+Papers: Hulburd, "BERT parameter efficiency" (003: "context-aware CNN"), after Shen et al. 2018 (ACNN and AdaQA). From the
+token vectors H [T, D] of a window, a generator computes N filters F of w tokens. Then
 
-    map_n(t)   = sum_k sum_d H[t + k - (w - 1) // 2, d] F[n, k, d]     zeros beyond the text's ends
+    map_n(t)   = sum_k sum_d H[t + k - (w - 1) // 2, d] F[n, k, d]     zeros beyond the ends of the text
     logit_s(t) = sum_n A[s, n] map_n(t) + b_s                          s: start and end
 
-Two generators make F:
+Two generators compute F:
 
-vectorised   Convolutions of widths 3 and 5 give M maps; the maximum of each over the text (`pool = "sum"`: as ACNN) is
-             the context vector z [M]. A convolution of width `context_width` runs over z as over M numbers in a row. Its
-             channels, each of M numbers, are laid end to end: ceil(wD / M) of them make a filter, whose surplus is cut off.
-simplified   No vector: a convolution of width 5 with N D channels, ReLU, a maximum over 8 neighbours, and then over w long
-             windows, one for each of the filters' w positions. Half of the maps feed the start, half the end.
+vectorised   Convolutions of widths 3 and 5 give M maps. The maximum of each over the text (`pool = "sum"`: as ACNN) is
+             the context vector z [M]. A convolution of width `context_width` runs along the M values of z. Its output
+             channels have M values each; ceil(wD / M) of them, end to end, are one filter. Surplus values are cut off.
+simplified   There is no context vector. A convolution of width 5 with N D channels is followed by ReLU and a maximum over
+             8 neighbours. A maximum over each of w long windows then gives the w positions of the filters. Half of the
+             maps serve the start, half the end.
 
-What they cost, for D = 384 (MiniLM, 21 MFLOP a token) and D = 768 (BERT-base, 170 MFLOP):
+Costs, for D = 384 (MiniLM, 21 MFLOP per token) and D = 768 (BERT-base, 170 MFLOP); c is `context_width`:
 
     parameters   vectorised  4 D M + M + N ceil(wD / M) (c + 1) + 2 N + 2          197,730 and    395,298; N = 16
                  simplified  5 D N D + N D + N + 2                               2,950,662 and 11,799,558; N = 4
     FLOP a token vectorised  8 D M + 2 w N D, and 2 c w N D a window             0.45 M and  0.91 M: 2.1% and 0.5%
                  simplified  10 D N D + 2 w N D                                  5.92 M and 23.63 M: 28% and 14%
 
-(c is `context_width`.) A dense layer from z to the filters would take 7.9 million parameters for D = 768.
+A dense layer from z to the filters would take 7.9 million parameters for D = 768.
 
-Nothing stands between the maps and A in the paper. So the N filters act as two, A's sums of them, and as the context's
-convolution is linear, a vectorised head with more filters can say no more than one with two: it only learns the two in other
-steps. `activation = "relu"` on the maps ends that.
+The paper has no activation between the maps and A. So the N filters act as two, which are sums weighted by A. The
+generator is linear too, so a vectorised head with more than two filters computes no more functions; only its gradient
+steps differ. `activation = "relu"` on the maps changes that.
 
-Departures, and what the paper leaves open:
-- Per-sample filters are one batched product for all windows; the paper's public predecessor, a depthwise convolution of
-  (windows x D) channels, says of itself 0.15 examples a second. Its reshaping of filters mixes up their channels; the sum above
-  is written out instead.
-- The predecessor pools windows of 100 tokens every 50, which gives its 6 positions for 384 tokens and leaves the last 34
-  out. Here w windows, each overlapping half of the next, share out the real tokens of each text, so a text of any length
-  gives w positions; for 384 tokens a window has 110.
-- Dropout is on the filters. Before a maximum over a hundred tokens, where the predecessor has it, it drops next to nothing
+Departures and choices that the paper leaves open:
+- Filters differ for each window; all windows are one batched product. The paper's public predecessor uses a depthwise
+  convolution of (windows x D) channels, at 0.15 examples per second by its own account. Its reshaping of filters mixes up
+  their channels. Here the sum above is written out.
+- The predecessor pools windows of 100 tokens every 50. That gives its 6 positions for 384 tokens and ignores the last 34.
+  Here w half-overlapping windows cover the real tokens of each text, so a text of any length gives w positions. For 384
+  tokens a window has 110.
+- Dropout is on the filters. The predecessor has it before a maximum over a hundred tokens. There it drops almost nothing,
   and only makes the filters 1.25 times as large in training as afterwards.
-- One bias, before the ReLU; the predecessor adds a second one, drawn from N(0, 1), after it.
-- What is not convolved is padding and, with `mask_question`, all but the context and the classifier token, which type ids
-  do not tell; the predecessor's also hid the classifier token, which "no answer" is read from.
-- `two_tower`, after AdaQA, of which the paper has no details: filters are made from the question's side alone (all but the
-  context) and convolved over the context and the classifier token. AdaQA's way back, from the answer to the question, and
-  its matching layer, which judge a pair of sentences, have no place in finding a span.
-- Where the mixer has a mixture for each end, each end makes its filters from its own mixture. A mixer that attends gets two
-  learned vectors as queries: the head has none by nature, for what reads the tokens is made from them.
-- Starts: He et al. 2015 for what reads tokens; the context's convolution so that a map is as large as its input; A as
-  N(0, 1/N), or the predecessor's N(0, 0.03^2) in the simplified form.
+- There is one bias, before the ReLU. The predecessor adds a second one after it, drawn from N(0, 1).
+- Padding is not convolved. With `mask_question`, only the context and the classifier token are, which type ids do not show.
+  The predecessor also hid the classifier token, which "no answer" is read from.
+- `two_tower` follows AdaQA; the paper gives no details. The filters come from the question's side alone, which is all but
+  the context. They are convolved over the context and the classifier token. AdaQA's filters from the answer and its
+  matching layer judge pairs of sentences and are left out.
+- If the mixer has a mixture for each end, each end computes its filters from its own mixture. A mixer that attends gets two
+  learned vectors as queries, since this head has none of its own.
+- Initial weights: He et al. 2015 for convolutions over tokens. The convolution over z starts so that a map is as large as
+  its input. A starts as N(0, 1/N), or as the predecessor's N(0, 0.03^2) in the simplified form.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ from lamina.heads.queries import AskingHead
 from lamina.heads.span import answerable
 from lamina.mixers.convolution import Convolution
 
-WIDTHS = 3, 5  # of the convolutions that make the context vector
-NEIGHBOURS = 3, 4  # before and behind a token: the simplified form's maximum over 8
+WIDTHS = 3, 5  # of the convolutions that compute the context vector
+NEIGHBOURS = 3, 4  # before and after a token: the maximum over 8 of the simplified form
 
-TokenMask = Callable[[Batch], Tensor]  # which tokens of each row: [R, T] bool
+TokenMask = Callable[[Batch], Tensor]  # returns the tokens of each row to use: [R, T] bool
 Pool = Literal["max", "sum"]
 
 
@@ -79,11 +80,12 @@ Pool = Literal["max", "sum"]
 
 
 def real(batch: Batch) -> Tensor:
+    """Return all tokens but padding, [R, T]."""
     return batch.mask
 
 
 def question(batch: Batch) -> Tensor:
-    """All but the context, so with the classifier token and the separators."""
+    """Return all real tokens but the context, [R, T]: also the classifier token and the separators."""
     return batch.mask & ~batch.context
 
 
@@ -91,12 +93,12 @@ def question(batch: Batch) -> Tensor:
 
 
 def only(x: Tensor, tokens: Tensor) -> Tensor:
-    """The vectors [B, T, D] of some tokens [B, T], zeros for the others."""
+    """Return the vectors [B, T, D] with zeros for all but some tokens [B, T]."""
     return x.masked_fill(~tokens.unsqueeze(-1), 0)
 
 
 def convolve_each(x: Tensor, filters: Tensor) -> Tensor:
-    """Each row with its own filters: [B, T, D] and [B, N, w, D] -> [B, T, N], of the length of the row."""
+    """Return each row convolved with its own filters: [B, T, D] and [B, N, w, D] -> [B, T, N]."""
     rows, length, _ = x.shape
     _, count, width, _ = filters.shape
     products = torch.bmm(x, filters.flatten(1, 2).transpose(1, 2)).view(rows, length, count, width)
@@ -106,24 +108,24 @@ def convolve_each(x: Tensor, filters: Tensor) -> Tensor:
 
 
 def pooled(maps: Tensor, tokens: Tensor, how: Pool) -> Tensor:
-    """The maximum or sum over some tokens, of which each row has one: [B, T, M] and [B, T] -> [B, M]."""
+    """Return the maximum or sum over some tokens: [B, T, M] and [B, T] -> [B, M]. Each row needs one token or more."""
     if how == "sum":
         return only(maps, tokens).sum(1)
     return maps.masked_fill(~tokens.unsqueeze(-1), torch.finfo(maps.dtype).min).amax(1)
 
 
 def window_maxima(maps: Tensor, lengths: Tensor, windows: int) -> Tensor:
-    """Maxima over `windows` windows of each row's tokens, every second half of one being the first of the next.
+    """Return the maxima over `windows` half-overlapping windows of each row's tokens.
 
-    [B, T, C] and [B] -> [B, windows, C]. A value is before that replaced by the greatest of its 8 neighbours; together that
-    is a window with so many more tokens. A text of fewer tokens than windows has some tokens in more of them.
+    [B, T, C] and [B] -> [B, windows, C]. Each value is first replaced by the maximum of its 8 neighbours, which extends each
+    window by the neighbours. If a text has fewer tokens than windows, some tokens are in more windows.
     """
     rows, longest, _ = maps.shape
     n, half = lengths[:, None], torch.arange(windows + 1, device=maps.device)
     first = (half * n // (windows + 1) - NEIGHBOURS[0]).clamp(min=0)  # [B, windows + 1]
     last = torch.minimum(-(-(half + 1) * n // (windows + 1)) + NEIGHBOURS[1], n) - 1
     step = torch.arange(int((last - first).max()) + 1, device=maps.device)
-    token = torch.minimum(first[..., None] + step, last[..., None])  # [B, windows + 1, S]; the last token stands for the rest
+    token = torch.minimum(first[..., None] + step, last[..., None])  # [B, windows + 1, S]; the last token fills the rest
     place = (token + longest * torch.arange(rows, device=maps.device)[:, None, None]).flatten()
     halves = maps.flatten(0, 1).index_select(0, place).view(*token.shape, -1).amax(2)  # [B, windows + 1, C]
     return torch.maximum(halves[:, :-1], halves[:, 1:])
@@ -152,7 +154,7 @@ class ContextFilters(nn.Module):
 
 
 class PooledFilters(nn.Module):
-    """Filters from the text's maxima; their tokens are the first of each row: [B, T, D] and [B, T] -> [B, N, w, D]."""
+    """Filters from the maxima of the text: [B, T, D] and [B, T] -> [B, N, w, D]. The tokens to read come first in a row."""
 
     def __init__(self, dim: int, filters: int, width: int) -> None:
         super().__init__()
@@ -167,9 +169,9 @@ class PooledFilters(nn.Module):
 
 
 class ContextAwareHead(AskingHead):
-    """`generator` makes N filters from the tokens `source`; they are convolved over the tokens `target`.
+    """A span head: `generator` computes N filters from the tokens `source`, which are convolved over the tokens `target`.
 
-    With `halves`, the first half of the maps is the start's and the second the end's; otherwise both ends read all.
+    With `halves`, the first half of the maps is for the start and the second for the end. Otherwise both ends read all maps.
     """
 
     slots = 2
@@ -196,11 +198,11 @@ class ContextAwareHead(AskingHead):
         self.dropout = Dropout(dropout)
         self.weight = nn.Parameter(torch.empty(self.slots, filters // 2 if halves else filters))  # A
         self.bias = nn.Parameter(torch.zeros(self.slots))
-        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+        if not self.weight.is_meta:  # the meta device has no values, see `SpanHead`
             nn.init.normal_(self.weight, std=std)
 
     def forward(self, vectors: Tensor, batch: Batch) -> SpanOutputs:
-        mixtures = vectors.shape[1]  # 1, or one for each end; each is convolved with filters of its own
+        mixtures = vectors.shape[1]  # 1, or one for each end; each has its own filters
         x = vectors.flatten(0, 1)  # [R * Q, T, D]
         source, target = (tokens(batch).repeat_interleave(mixtures, 0) for tokens in (self.source, self.target))
         filters = self.dropout(self.generator(only(x, source), source))  # [R * Q, N, w, D]
@@ -218,29 +220,40 @@ class ContextAwareHead(AskingHead):
 
 
 VECTORISED_ONLY = "context", "context_width", "pool", "two_tower"
-SIMPLIFIED = {"filters": 4, "width": 6, "dropout": 0.2, "mask_question": True}  # of the public predecessor
+SIMPLIFIED = {"filters": 4, "width": 6, "dropout": 0.2, "mask_question": True}  # defaults of the public predecessor
 
 
 class ContextAwareHeadOptions(BaseModel):
-    """`filters` and `width` are N and w, `context` is M. The simplified form has other defaults: `SIMPLIFIED`."""
+    """Options of the context-aware head. `form = "simplified"` has other defaults: `SIMPLIFIED`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = ContextAwareHead.slots
-    kind: ClassVar[str] = "spans"  # of task
+    kind: ClassVar[str] = "spans"  # the kind of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["cacnn"] = "cacnn"
+    """Score starts and ends with convolution filters that are computed from the text."""
     form: Literal["vectorised", "simplified"] = "vectorised"
+    """How to compute the filters: from a context vector, or from maxima over parts of the text."""
     filters: int = Field(default=16, ge=1)
+    """Number of filters (N of the paper)."""
     width: int = Field(default=5, ge=1)
+    """Number of tokens that a filter covers (w of the paper)."""
     context: int = Field(default=128, ge=2)
+    """Number of values of the context vector (M of the paper); `vectorised` only."""
     context_width: int = Field(default=3, ge=1)
+    """Width of the convolution over the context vector, an odd number; `vectorised` only."""
     pool: Pool = "max"
-    activation: Literal["none", "relu"] = "none"  # of the maps
-    dropout: float = Field(default=0.0, ge=0, lt=1)  # of the filters
-    mask_question: bool = False  # convolve the context and the classifier token alone
-    two_tower: bool = False  # and make the filters from the rest alone
+    """How to pool maps into the context vector; `vectorised` only."""
+    activation: Literal["none", "relu"] = "none"
+    """Activation function on the maps."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Probability of dropout on the filters, from 0 to below 1."""
+    mask_question: bool = False
+    """Convolve only the context and the classifier token."""
+    two_tower: bool = False
+    """Compute filters from the question's side and convolve only the context and the classifier token."""
 
     @model_validator(mode="before")
     @classmethod
@@ -252,13 +265,15 @@ class ContextAwareHeadOptions(BaseModel):
     @model_validator(mode="after")
     def _fits_the_form(self) -> ContextAwareHeadOptions:
         if self.context_width % 2 == 0:
-            raise ValueError(f"context_width = {self.context_width} has no middle: choose an odd number")
+            raise ValueError(f"context_width = {self.context_width} is even, so it has no middle. Fix: choose an odd number")
         if self.form == "simplified":
             for name in VECTORISED_ONLY:
                 if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f'{name} is for form = "vectorised": the simplified form has no context vector')
+                    what = f'{name} is for form = "vectorised": the simplified form has no context vector'
+                    raise ValueError(f"{what}. Fix: remove head.{name}")
             if self.filters % 2:
-                raise ValueError(f"filters = {self.filters} cannot be halved between start and end: choose an even number")
+                what = f"filters = {self.filters} cannot be halved between start and end"
+                raise ValueError(f"{what}. Fix: choose an even number")
         return self
 
     def build(self, width: int, labels: Labels) -> ContextAwareHead:
@@ -278,8 +293,8 @@ class ContextAwareHeadOptions(BaseModel):
             return PooledFilters(dim, self.filters, self.width)
         if self.context > self.width * dim:
             raise LaminaError(
-                f"head.context = {self.context}, but a filter of {self.width} tokens of {dim} numbers can use no more than "
-                f"{self.width * dim}: lower head.context"
+                f"head.context: {self.context}, but a filter of {self.width} tokens with {dim} values each uses at most "
+                f"{self.width * dim}. Fix: lower head.context"
             )
         return ContextFilters(
             dim, self.filters, self.width, context=self.context, context_width=self.context_width, pool=self.pool

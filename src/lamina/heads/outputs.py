@@ -1,4 +1,4 @@
-"""What heads yield: one dataclass a kind. Logits are never infinite; masks travel beside them."""
+"""The outputs of heads: one dataclass per kind. Logits are always finite; masks are separate fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class SpanOutputs:
-    """Start and end logits of every token, and where they count: the context and the classifier token (the null answer)."""
+    """Start and end logits of every token, and the allowed positions: the context and the classifier token (no answer)."""
 
     start: Tensor  # [R, T]
     end: Tensor  # [R, T]
@@ -18,24 +18,24 @@ class SpanOutputs:
 
 @dataclass(frozen=True, slots=True)
 class ClassOutputs:
-    """The logits of every class, one row an item (a window, or a pair of them)."""
+    """The logits of every class, one row per item (a window, or a pair of windows)."""
 
     logits: Tensor  # [I, C]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreOutputs:
-    """A number for every item: its score, as a share of the way from the lowest to the highest."""
+    """A score for every item, as a share of the range from the lowest score to the highest."""
 
     scores: Tensor  # [I]
 
 
 @dataclass(frozen=True, slots=True)
 class PairOutputs:
-    """How near the two texts of every item are."""
+    """The similarity of the two texts of every item."""
 
     cosine: Tensor  # [I] in [-1, 1]
-    logits: Tensor  # [I] that the two are alike
+    logits: Tensor  # [I] logits of "similar"
     first: Tensor  # [I, D] vectors of length 1
     second: Tensor  # [I, D]
 

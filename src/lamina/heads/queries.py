@@ -1,4 +1,4 @@
-"""Queries for a mixer that attends with them, where the head has none by nature."""
+"""Learned queries for heads that have none of their own, if a mixer attends with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class AskingHead(nn.Module):
-    """A head that learns queries once it is told to; until then it has none."""
+    """A head that has no queries until `learn_queries` adds some."""
 
     slots: int
 
@@ -16,10 +16,11 @@ class AskingHead(nn.Module):
         self.asking: nn.Parameter | None = None
 
     def learn_queries(self, width: int) -> None:
+        """Add queries [slots, width]."""
         self.asking = nn.Parameter(torch.empty(self.slots, width))
         if not self.asking.is_meta:
             nn.init.normal_(self.asking, std=0.02)
 
     def queries(self) -> Tensor | None:
-        """[slots, D], or none."""
+        """Return the queries [slots, D], or None."""
         return self.asking

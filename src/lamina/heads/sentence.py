@@ -1,18 +1,20 @@
-"""Heads of sentences and of pairs of them.
+"""Heads for sentences and for pairs of sentences.
 
-Paper: Stephens, minBERT for three tasks (002), and what it left out. With u and v the pooled vectors of two texts:
+Paper: Stephens, minBERT for three tasks (002). With u and v the pooled vectors of two texts:
 
-    classification:  W drop(u) + b, a row of W a class      one window: a sentence, or both texts of a pair (cross-encoder)
+    classification:  W drop(u) + b, one row of W per class  one window: a sentence, or both texts of a pair (cross-encoder)
     regression:      w . drop(u) + b, a share of the range  one window, likewise
     cosine:          c = cos(u, v); logit a c + b           two windows; a starts at 5, b at -2.5, both train
     concatenation:   W drop([u, v, |u - v|, u * v]) + b     two windows; classes, or one score
 
-Departures from the paper: its logit is the cosine itself (`paper_sigmoid`), whose sigmoid stays within 0.27 and 0.73, so
-that every cosine above 0 says "alike"; ours is 0 at a cosine of 0.5 and steep enough to say "no". Pooling is the mean over
-tokens by default, which the default encoder was trained with; the paper's is "pooler".
+Departures from the paper:
+- Its logit is the cosine itself (`paper_sigmoid`). The sigmoid of a cosine stays between 0.27 and 0.73, so every cosine
+  above 0 means "similar". Our logit is 0 at a cosine of 0.5 and is steep enough for both classes.
+- Pooling is the mean over tokens by default, since the default encoder was trained with it. The paper's is "pooler".
+- Regression and concatenation (Conneau et al. 2017) are not in the paper.
 
-A score is a plain linear map without a sigmoid: scores at the very ends of the range are common, and a sigmoid reaches
-them never and learns there slowest. It starts in the middle of the range; what is said may lie a little outside it.
+A score is a linear map without a sigmoid. Scores at the ends of the range are common; a sigmoid never reaches them and
+learns slowest there. The score starts in the middle of the range. A prediction can be slightly outside the range.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ Pooling = Literal["cls", "pooler", "mean"]
 
 
 def pool(vectors: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a text, in float32: [R, T, D] and the real tokens [R, T] -> [R, D].
+    """Return one vector per text, in float32: [R, T, D] and the real tokens [R, T] -> [R, D].
 
-    The mean is over all real tokens, special ones too. The pooler's vector is the first token's, as a mixer yields it.
+    The mean includes special tokens. The pooler's vector is at the first token, where the mixer puts it.
     """
     if pooling != "mean":
         return vectors[:, 0].float()
@@ -46,27 +48,27 @@ def pool(vectors: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
 
 
 def two_sides(vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The vectors of the first and of the second texts: [2 I, D] -> [I, D] each."""
+    """Return the vectors of the first texts and of the second texts: [2 I, D] -> [I, D] each."""
     if batch.sides != 2:
-        raise ValueError(f"this head reads pairs in two windows, but the batch has {batch.sides} a pair")
+        raise ValueError(f"this head reads a pair in two windows, but the batch has {batch.sides} per pair")
     return vectors[0::2], vectors[1::2]
 
 
 class Linear(nn.Linear):
-    """Starts as BERT's heads do: normal(0, 0.02), and a bias of the same value everywhere."""
+    """A linear map that starts as BERT's heads: normal(0, 0.02), and a bias of `start` everywhere."""
 
     def __init__(self, width: int, outputs: int, start: float = 0.0) -> None:
         self.start = start
         super().__init__(width, outputs)
 
     def reset_parameters(self) -> None:
-        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+        if not self.weight.is_meta:  # the meta device has no values, see `SpanHead`
             nn.init.normal_(self.weight, std=0.02)
         nn.init.constant_(self.bias, self.start)
 
 
 class Classes(nn.Module):
-    """Vectors [I, D] -> the logits of classes."""
+    """Dropout and a linear map: vectors [I, D] -> the logits of classes."""
 
     def __init__(self, width: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -78,7 +80,7 @@ class Classes(nn.Module):
 
 
 class Score(nn.Module):
-    """Vectors [I, D] -> shares of the way from the lowest score to the highest."""
+    """Dropout and a linear map: vectors [I, D] -> scores as shares of the range."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -102,7 +104,7 @@ class ScaleAndShift(nn.Module):
 
 
 class SentenceHead(AskingHead):
-    """A head that reads one vector a text."""
+    """A head that reads one vector per text."""
 
     slots = 1
     positions: Literal["tokens", "cls"]
@@ -113,12 +115,12 @@ class SentenceHead(AskingHead):
         self.positions = "tokens" if pooling == "mean" else "cls"
 
     def pooled(self, vectors: Tensor, batch: Batch) -> Tensor:
-        """[R, 1, T, D] -> [R, D] in float32."""
+        """Return the vectors of the texts: [R, 1, T, D] -> [R, D] in float32."""
         return pool(vectors[:, 0], batch.mask, self.pooling)
 
 
 class OneWindowHead(SentenceHead):
-    """A sentence, or a pair in one window, through `read` (`Classes` or `Score`)."""
+    """Passes the vector of a sentence, or of a pair in one window, to `read` (`Classes` or `Score`)."""
 
     def __init__(self, pooling: Pooling, read: Classes | Score) -> None:
         super().__init__(pooling)
@@ -130,7 +132,7 @@ class OneWindowHead(SentenceHead):
 
 
 class ConcatenationHead(SentenceHead):
-    """Two texts side by side, with how they differ and agree, through `read`, which is four times as wide."""
+    """Passes [u, v, |u - v|, u * v] of two texts to `read`, whose input is four times as wide."""
 
     def __init__(self, pooling: Pooling, read: Classes | Score) -> None:
         super().__init__(pooling)
@@ -143,7 +145,7 @@ class ConcatenationHead(SentenceHead):
 
 
 class CosineHead(SentenceHead):
-    """How near two texts are; `turn` maps the cosine to the logit (`ScaleAndShift`, or nn.Identity() for the paper's)."""
+    """The cosine of two texts; `turn` maps it to the logit (`ScaleAndShift`, or nn.Identity() as in the paper)."""
 
     def __init__(self, pooling: Pooling, turn: nn.Module) -> None:
         super().__init__(pooling)
@@ -159,75 +161,88 @@ class CosineHead(SentenceHead):
 
 
 class SentenceHeadOptions(BaseModel):
-    """`pooling`: "mean" over the tokens, "cls" the first token's state, "pooler" that through the encoder's pooler."""
+    """Options that all sentence heads share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = SentenceHead.slots
-    kind: ClassVar[str] = "sentences"  # of task
-    sides: ClassVar[int] = 1  # windows of an item
+    kind: ClassVar[str] = "sentences"  # the kind of task
+    sides: ClassVar[int] = 1  # number of windows of an item
     pooling: Pooling = "mean"
+    """Vector of a text: mean of its tokens, state of the first token, or that through the encoder's pooler."""
 
     @property
     def pooled(self) -> bool:
-        """Whether the pooled state is one of the states that the mixer gets."""
+        """Return whether the mixer gets the pooled state too."""
         return self.pooling == "pooler"
 
 
 class ClassificationHeadOptions(SentenceHeadOptions):
+    """Options of the classification head."""
+
     objective: ClassVar[str] = "cross_entropy"
     type: Literal["classification"] = "classification"
+    """Classify a text, or a pair of texts in one window."""
     dropout: float = Field(default=0.3, ge=0, lt=1)
+    """Probability of dropout on the pooled vector, from 0 to below 1."""
 
     def build(self, width: int, labels: Labels) -> OneWindowHead:
         if labels.are_scores:
             raise LaminaError(
-                'head.type = "classification" needs classes, but the labels are scores: name the classes in data.classes, '
-                'or choose head.type = "regression"'
+                'head.type: "classification" needs classes, but the labels are scores. Fix: list the classes in data.classes, '
+                'or set head.type = "regression"'
             )
         return OneWindowHead(self.pooling, Classes(width, len(labels.classes), self.dropout))
 
 
 class RegressionHeadOptions(SentenceHeadOptions):
+    """Options of the regression head."""
+
     objective: ClassVar[str] = "mse"
     type: Literal["regression"] = "regression"
+    """Predict a score for a text, or for a pair of texts in one window."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout on the pooled vector, from 0 to below 1."""
 
     def build(self, width: int, labels: Labels) -> OneWindowHead:
         if not labels.are_scores:
             raise LaminaError(
-                f'head.type = "regression" needs scores, but the labels are classes ({", ".join(labels.classes)}): give '
-                'their range in data.scores, or choose head.type = "classification"'
+                f'head.type: "regression" needs scores, but the labels are classes ({", ".join(labels.classes)}). '
+                'Fix: give their range in data.scores, or set head.type = "classification"'
             )
         return OneWindowHead(self.pooling, Score(width, self.dropout))
 
 
 class CosineHeadOptions(SentenceHeadOptions):
-    """`map` makes a score of the cosine after training, as the paper tried and rejected: "bins", six equal classes; "cut", 0
-    below 0.5 (`scoring.sentence`)."""
+    """Options of the cosine head. `map` has the two maps to scores that the paper tried and rejected (`scoring.sentence`)."""
 
     sides: ClassVar[int] = 2
     objective: ClassVar[str] = "binary_cross_entropy"
     type: Literal["cosine"] = "cosine"
-    paper_sigmoid: bool = False  # the logit is the cosine itself
+    """Compare two texts, read separately, by the cosine of their vectors."""
+    paper_sigmoid: bool = False
+    """Use the cosine itself as the logit, without learned scale and shift."""
     map: Literal["none", "bins", "cut"] = "none"
+    """Map the cosine to a score after training: not at all, into six equal bins, or to 0 below 0.5."""
 
     def build(self, width: int, labels: Labels) -> CosineHead:
         if not labels.are_scores and len(labels.classes) != 2:
             raise LaminaError(
-                f'head.type = "cosine" needs two classes or scores, but the labels are {len(labels.classes)} classes '
-                f'({", ".join(labels.classes)}): choose head.type = "concatenation"'
+                f'head.type: "cosine" needs two classes or scores, but the labels are {len(labels.classes)} classes '
+                f'({", ".join(labels.classes)}). Fix: set head.type = "concatenation"'
             )
         return CosineHead(self.pooling, nn.Identity() if self.paper_sigmoid else ScaleAndShift())
 
 
 class ConcatenationHeadOptions(SentenceHeadOptions):
-    """Classes by default; with scores, name objective.type = "mse"."""
+    """Options of the concatenation head. It predicts classes by default; scores need objective.type = "mse"."""
 
     sides: ClassVar[int] = 2
     objective: ClassVar[str] = "cross_entropy"
     type: Literal["concatenation"] = "concatenation"
+    """Classify or score two texts, read separately, from their joined vectors; scores need `objective.type = "mse"`."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout on the joined vectors, from 0 to below 1."""
 
     def build(self, width: int, labels: Labels) -> ConcatenationHead:
         read = Score(4 * width, self.dropout) if labels.are_scores else Classes(4 * width, len(labels.classes), self.dropout)

@@ -1,4 +1,7 @@
-"""The span head of BERT: one vector for starts, one for ends; "no answer" is the classifier token."""
+"""The span head of BERT (Devlin et al. 2019): one vector scores starts, one scores ends.
+
+The classifier token means "no answer".
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from lamina.heads.outputs import SpanOutputs
 
 
 def answerable(batch: Batch) -> Tensor:
-    """Where an answer may lie, [R, T]: the context, and the classifier token for none."""
+    """Return the positions where an answer may be, [R, T]: the context, and the classifier token for no answer."""
     allowed = batch.context.clone()
     allowed[:, 0] = True
     return allowed
@@ -33,7 +36,7 @@ class SpanHead(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        if not self.weight.is_meta:  # there is nothing to draw, and torch would import its compiler for it
+        if not self.weight.is_meta:  # the meta device has no values, and torch would import its compiler
             nn.init.normal_(self.weight, std=0.02)
         nn.init.zeros_(self.bias)
 
@@ -41,13 +44,13 @@ class SpanHead(nn.Module):
         return self.weight  # [2, D]
 
     def forward(self, vectors: Tensor, batch: Batch) -> SpanOutputs:
-        # [R, Q, T, D] -> [R, 2, T]; one mixture serves both ends, or each end has its own
+        # [R, Q, T, D] -> [R, 2, T]; Q is 1, or 2 if each end has its own mixture
         logits = self._own(vectors) if vectors.shape[1] == self.slots else self._shared(vectors)
         start, end = (logits + self.bias[:, None]).float().unbind(1)
         return SpanOutputs(start, end, answerable(batch))
 
     def _own(self, vectors: Tensor) -> Tensor:
-        # two products of a matrix and a vector: on a CPU the batched product takes three times as long
+        # two products of a matrix and a vector: on a CPU one batched product takes three times as long
         return torch.stack(
             [mixture @ query for mixture, query in zip(vectors.unbind(1), self.weight.unbind(0), strict=True)], 1
         )
@@ -57,13 +60,16 @@ class SpanHead(nn.Module):
 
 
 class SpanHeadOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the span head; it has none but its type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = SpanHead.slots
-    kind: ClassVar[str] = "spans"  # of task
+    kind: ClassVar[str] = "spans"  # the kind of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "span"
     type: Literal["span"] = "span"
+    """Score each token as the start and as the end of the answer."""
 
     def build(self, width: int, labels: Labels) -> SpanHead:
         return SpanHead(width)

@@ -1,6 +1,6 @@
-"""Mixers: the hidden layers of an encoder -> one vector a token.
+"""Mixers: modules that turn the hidden layers of an encoder into one vector for each token.
 
-A mixer is an ``nn.Module`` that follows `Mixer`. Its options stand beside its maths; `MixerOptions` is the union of all
+A mixer is an ``nn.Module`` that follows `Mixer`. Its options are beside its maths. `MixerOptions` is the union of all
 options, and so the registry. A mixer sees hidden states and the head's queries, never labels or texts.
 """
 
@@ -36,20 +36,22 @@ __all__ = ["LastLayer", "LastLayerOptions", "LayerAttention", "Mixer", "MixerOpt
 
 
 class Mixer(Protocol):
-    width: int  # D of the vectors it yields
-    layers: tuple[int, ...]  # which layers it needs, in rising order; no others are kept
+    """The interface of a mixer."""
+
+    width: int  # D, the size of its vectors
+    layers: tuple[int, ...]  # the layers that it needs, in rising order; no others are kept
 
     def __call__(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
-        """[R, Q, T, D] where Q is 1, or the number of the head's queries when each gets its own mixture."""
+        """Return the token vectors, [R, Q, T, D]. Q is 1, or the number of queries if each has its own mixture."""
         ...
 
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A mixer whose vectors are made of layers that each have a weight."""
+    """A mixer that gives each layer a weight."""
 
     layers: tuple[int, ...]
 
     def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
-        """[R, Q, T, n], or what broadcasts to it: how much each of the n layers counts. The mixer is in eval mode."""
+        """Return the weight of each of the n layers, [R, Q, T, n] or a shape that broadcasts to it. Needs eval mode."""
         ...

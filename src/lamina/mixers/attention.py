@@ -1,20 +1,23 @@
 """Mixers that attend to the layers of each token with the head's own query vectors.
 
 Paper: Silva, "Intermediate pretrained contextual embedding models" (000). For a query q of the head (span: the rows S and
-E; classification: each class's row) and a token's states h_1 ... h_L
+E; classification: the row of each class) and a token's states h_1 ... h_L
 
     dot:             w_i = softmax_i(q . h_i)        v = sum_i w_i h_i
     multiplicative:  w_i = softmax_i(q W h_i)        v = sum_i w_i h_i        W starts as the identity, so as dot
-    encoder:         a transformer block whose query is made of q and whose keys and values are made of the h_i
+    encoder:         a transformer block with a query computed from q, and keys and values computed from the h_i
 
-and the head's logit is q . v. The query is the head's parameter: a mixer is given it and does not register it again.
-There is no scale in the first two. What the paper leaves open and how it is here: each query has a W of its own (`shared`
-for one); the block adds what it attended to onto the last layer's state, which keeps the token's identity, and both
-queries go through the same weights.
+The head's logit is q . v. The query is a parameter of the head; the mixer receives it and does not register it again.
+The first two have no scale.
 
-Departures of the block: its keys have no bias, for a softmax over them cancels it; the keys' projection is folded into
-the query (q' = K^T Q q, one vector a head of attention for all tokens), so that no layer's states are projected to keys;
-no dropout on the attention's probabilities, as by default in Lamina's encoders (see `encoder.blocks`).
+The paper leaves some choices open. Here each query has its own W (`shared`: one W for all). The block adds its attention
+output to the last layer's state, which keeps the identity of the token. All queries use the same weights of the block.
+
+Departures of the block:
+- Its keys have no bias, since the softmax over them cancels it.
+- The projection of the keys is folded into the query: q' = K^T Q q, one vector per attention head for all tokens. So no
+  layer's states are projected to keys.
+- The attention probabilities have no dropout, as by default in Lamina's encoders (see `encoder.blocks`).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from lamina.mixers.shape import Shape
 class TokenSum(torch.autograd.Function):
     """out_q(t) = sum_i w_qi(t) h_i(t) for weights [R, Q, T, n] and n states [R, T, H]: [R, Q, T, H].
 
-    The states are never stacked, and only they and the weights are kept for the backward pass.
+    The states are never stacked; the backward pass keeps only them and the weights.
     """
 
     @staticmethod
@@ -61,23 +64,24 @@ class TokenSum(torch.autograd.Function):
 
 
 def token_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
+    """Return `TokenSum` of weights and states, [R, Q, T, H]."""
     summed: Tensor = TokenSum.apply(weights, *states)  # type: ignore[no-untyped-call]
     return summed
 
 
 def token_products(grad: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """g_q(t) . h_i(t): [R, Q, T, H] and n of [R, T, H] -> [R, Q, T, n]."""
+    """Return g_q(t) . h_i(t): [R, Q, T, H] and n of [R, T, H] -> [R, Q, T, n]."""
     return torch.stack([(grad * state.unsqueeze(1)).sum(-1) for state in states], -1)
 
 
 def attention(queries: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """softmax_i(q . h_i) of every token: [Q, H] and n of [R, T, H] -> [R, Q, T, n]."""
+    """Return softmax_i(q . h_i) of every token: [Q, H] and n of [R, T, H] -> [R, Q, T, n]."""
     scores = torch.stack([F.linear(state, queries) for state in states], -1)  # [R, T, Q, n]
     return scores.softmax(-1).transpose(1, 2)
 
 
 class LayerAttention(nn.Module):
-    """A mixer that cannot do without the head's queries; it yields a mixture for each of them."""
+    """A mixer that needs the head's queries; it returns one mixture for each query."""
 
     def __init__(self, hidden: int, layers: tuple[int, ...]) -> None:
         super().__init__()
@@ -85,9 +89,9 @@ class LayerAttention(nn.Module):
         self.layers = layers
 
     def given(self, stack: HiddenStack, queries: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-        """The queries [Q, H] and the states to attend to, [R, T, H] each, in the queries' type."""
+        """Return the queries [Q, H] and the states to attend to, [R, T, H] each, in the queries' type."""
         if queries is None:
-            raise ValueError("this mixer attends with the head's queries, but the head has none")
+            raise ValueError("queries: this mixer attends with the head's queries, but the head has none")
         return queries, [stack.layer(layer).to(queries.dtype) for layer in self.layers]
 
 
@@ -99,7 +103,7 @@ class Attention(LayerAttention):
         self.turn = turn
 
     def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
-        """How much each layer of a token counts, [R, Q, T, n]."""
+        """Return the weight of each layer for each token, [R, Q, T, n]."""
         given, states = self.given(stack, queries)
         return attention(self.turn(given), states)
 
@@ -109,9 +113,9 @@ class Attention(LayerAttention):
 
 
 class Bilinear(nn.Module):
-    """q W for every query, [Q, H] -> [Q, H]; `sets` is 1, or Q where each query has its own W.
+    """q W for every query, [Q, H] -> [Q, H]; `sets` is 1, or Q if each query has its own W.
 
-    What trains is W less the identity, so that weight decay draws W back to where it began and not to 0.
+    The parameter is W minus the identity, so weight decay pulls W to its start and not to 0.
     """
 
     def __init__(self, hidden: int, sets: int) -> None:
@@ -123,23 +127,30 @@ class Bilinear(nn.Module):
 
 
 class DotOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the mixer "dot"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["dot"] = "dot"
-    embeddings: bool = False  # whether layer 0 counts
+    """Attend over the layers with the head's vectors as queries, without parameters."""
+    embeddings: bool = False
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Attention:
         return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), nn.Identity())
 
 
 class MultiplicativeOptions(BaseModel):
-    """`shared`: one W for all queries instead of one for each."""
+    """Options of the mixer "multiplicative"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["multiplicative"] = "multiplicative"
+    """Attend over the layers with a trained matrix between query and state."""
     shared: bool = False
-    embeddings: bool = False  # whether layer 0 counts
+    """Use one matrix for all queries instead of one for each."""
+    embeddings: bool = False
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Attention:
         turn = Bilinear(shape.hidden, 1 if self.shared else shape.slots)
@@ -150,17 +161,17 @@ class MultiplicativeOptions(BaseModel):
 
 
 class FeatureProjection(nn.Linear):
-    """Starts as BERT's: normal(0, 0.02), bias 0."""
+    """A linear map that starts as BERT's: normal(0, 0.02), bias 0."""
 
     def reset_parameters(self) -> None:
-        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+        if not self.weight.is_meta:  # the meta device has no values, see `SpanHead`
             nn.init.normal_(self.weight, std=0.02)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
 
 class LayerEncoder(LayerAttention):
-    """One post-norm transformer block for every token: it asks the token's layers and adds the answer to the last."""
+    """One post-norm transformer block per token: it attends to the token's layers and adds the result to the last one."""
 
     def __init__(self, hidden: int, layers: tuple[int, ...], *, heads: int, dropout: float) -> None:
         super().__init__(hidden, layers)
@@ -176,19 +187,19 @@ class LayerEncoder(LayerAttention):
         self.dropout = Dropout(dropout)
 
     def folded(self, queries: Tensor) -> Tensor:
-        """What the states are multiplied with for every query and head of attention: [Q, H] -> [Q * A, H]."""
+        """Return the vectors to multiply the states with, one per query and attention head: [Q, H] -> [Q * A, H]."""
         size = self.width // self.heads
-        asked = self.query(queries).view(-1, self.heads, size)  # [Q, A, d]
+        asked = self.query(queries).view(-1, self.heads, size)  # [Q, A, d]; A attention heads of size d
         keys = self.key.weight.view(self.heads, size, self.width)  # [A, d, H]
         return torch.einsum("qad,adh->qah", asked, keys).flatten(0, 1) / math.sqrt(size)
 
     def by_head(self, queries: Tensor, states: Sequence[Tensor]) -> Tensor:
-        """The weights that each head of attention gives to the layers: [R, Q, A, T, n]."""
+        """Return the weights that each attention head gives to the layers: [R, Q, A, T, n]."""
         weights = attention(self.folded(queries), states)  # [R, Q * A, T, n]
         return weights.view(len(weights), -1, self.heads, *weights.shape[2:])
 
     def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
-        """How much each layer of a token counts, the mean over the heads of attention: [R, Q, T, n]."""
+        """Return the weight of each layer for each token, the mean over the attention heads: [R, Q, T, n]."""
         return self.by_head(*self.given(stack, queries)).mean(2)
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
@@ -201,7 +212,7 @@ class LayerEncoder(LayerAttention):
         return normed
 
     def _attend(self, queries: Tensor, states: Sequence[Tensor]) -> Tensor:
-        """Each head of attention mixes its own part of the values: [R, Q, T, H]."""
+        """Return the mixture of values, [R, Q, T, H]; each attention head mixes its own slice."""
         weights = self.by_head(queries, states).transpose(2, 3).flatten(2, 3)  # [R, Q, T * A, n]
         size = self.width // self.heads
         values = [self.value(state).view(len(state), -1, size) for state in states]  # [R, T * A, d] each
@@ -210,7 +221,7 @@ class LayerEncoder(LayerAttention):
 
 
 def fitting_heads(hidden: int) -> int:
-    """The paper's 12 heads, or the largest number below that divides the width.
+    """Return the paper's 12 heads, or the largest smaller number that divides the width.
 
     >>> fitting_heads(768), fitting_heads(64)
     (12, 8)
@@ -219,20 +230,24 @@ def fitting_heads(hidden: int) -> int:
 
 
 class LayerEncoderOptions(BaseModel):
-    """`heads`: of attention; `fitting_heads` if not given."""
+    """Options of the mixer "encoder". Without `heads` it is `fitting_heads` of the hidden size."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["encoder"] = "encoder"
+    """Run a transformer block over the layers of each token."""
     heads: int | None = Field(default=None, ge=1)
+    """Number of attention heads; without it, 12 or the next smaller number that divides the hidden size."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    embeddings: bool = False  # whether layer 0 counts
+    """Probability of dropout in the block, from 0 to below 1."""
+    embeddings: bool = False
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> LayerEncoder:
         heads = self.heads or fitting_heads(shape.hidden)
         if shape.hidden % heads:
             raise LaminaError(
-                f"mixer.heads = {heads} does not divide the encoder's width of {shape.hidden}: leave it out for "
-                f"{fitting_heads(shape.hidden)}, or choose another"
+                f"mixer.heads: {heads} does not divide the encoder's hidden size of {shape.hidden}. "
+                f"Fix: choose a divisor, or remove mixer.heads for {fitting_heads(shape.hidden)}"
             )
         return LayerEncoder(shape.hidden, shape.layers(embeddings=self.embeddings), heads=heads, dropout=self.dropout)

@@ -1,8 +1,8 @@
-"""Compression: every token's state at every layer through a small Dense, side by side.
+"""A mixer that compresses every token's state at every layer by a small linear map, and puts the results side by side.
 
-Paper: BERTVision, the "adapter pooler". v_t = [f(h_t0) ... f(h_tL)] with f(h) = gelu(W h + b), the GELU by tanh, W
-from a normal of deviation 0.001 cut at two deviations, b = 0; f is one for all layers or each layer's own. There is no
-projection up again and no residual.
+Paper: BERTVision, the "adapter pooler". v_t = [f(h_t0) ... f(h_tL)] with f(h) = gelu(W h + b). The GELU is the tanh
+approximation. W starts from a normal distribution with deviation 0.001, cut at two deviations; b starts at 0. One f serves
+all layers, or each layer has its own. There is no projection back up and no residual.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STD = 1e-3
 
 
 class SharedDense(nn.Module):
-    """One Dense for all layers: [R, T, n, H] -> [R, T, n, size]."""
+    """One linear map for all layers: [R, T, n, H] -> [R, T, n, size]."""
 
     def __init__(self, hidden: int, size: int) -> None:
         super().__init__()
@@ -35,12 +35,12 @@ class SharedDense(nn.Module):
 
 
 class SeparateDense(nn.Module):
-    """A Dense a layer: [R, T, n, H] -> [R, T, n, size]."""
+    """One linear map for each layer: [R, T, n, H] -> [R, T, n, size]."""
 
     def __init__(self, layers: int, hidden: int, size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(layers, hidden, size))
-        self.bias = nn.Parameter(torch.empty(layers * size))  # flat, for vectors do not decay
+        self.bias = nn.Parameter(torch.empty(layers * size))  # flat, since the optimiser does not decay vectors
         start(self.weight, self.bias)
 
     def forward(self, states: Tensor) -> Tensor:
@@ -51,7 +51,8 @@ class SeparateDense(nn.Module):
 
 
 def start(weight: Tensor, bias: Tensor) -> None:
-    if not weight.is_meta:  # there is nothing to draw, see `SpanHead`
+    """Initialise a linear map as in the paper."""
+    if not weight.is_meta:  # the meta device has no values, see `SpanHead`
         nn.init.trunc_normal_(weight, std=STD, a=-2 * STD, b=2 * STD)
     nn.init.zeros_(bias)
 
@@ -71,7 +72,7 @@ class Compression(nn.Module):
 
 
 class PooledCompression(nn.Module):
-    """The layers pooled to one vector a token first, then compressed: width size."""
+    """The layers pooled to one vector per token first, then compressed: width size."""
 
     def __init__(self, pool: nn.Module, dense: nn.Module, size: int) -> None:
         super().__init__()
@@ -85,21 +86,29 @@ class PooledCompression(nn.Module):
 
 
 class CompressionOptions(BaseModel):
-    """`shared`: one Dense for all layers, or one a layer. `skip`: the last layer's own states behind the compressed ones."""
+    """Options of the mixer "compression"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["compression"] = "compression"
+    """Compress the states of each layer by a linear map and put them side by side."""
     size: int = Field(default=386, ge=1)
+    """Number of values that each vector is compressed to."""
     shared: bool = True
+    """Use one linear map for all layers instead of one for each."""
     skip: bool = False
-    pool: Literal["learned", "average"] | None = None  # pool the layers, then compress the one vector
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to the compressed vectors."""
+    pool: Literal["learned", "average"] | None = None
+    """Pool the layers first, then compress the one vector; without it, compress every layer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     @model_validator(mode="after")
     def _one_vector_has_one_dense(self) -> CompressionOptions:
         if self.pool and not self.shared:
-            raise ValueError(f'pool = "{self.pool}" leaves one vector a token, so shared = false means nothing: leave out one')
+            raise ValueError(
+                f'pool = "{self.pool}" leaves one vector per token, so shared = false has no effect. Fix: remove one of them'
+            )
         return self
 
     def build(self, shape: Shape) -> Compression | PooledCompression | WithLastLayer:

@@ -1,12 +1,13 @@
-"""Convolutions over the layers of each token: its states are a picture one high, H wide, with a channel a layer.
+"""Mixers that convolve over the layers of each token: its states are an image of height 1, width H and a channel per layer.
 
-Paper: BERTVision. The tokens stay apart; the kernels run along H. The small Xception is the paper's classifier; the
-others' details are not public, so their sizes are ours: the plain one as written here, the Xception "span" to have the
-1.97% of BERT-large's parameters that the paper counts, the Xception "full" as Chollet 2017 with kernels one high.
+Paper: BERTVision. Tokens are not mixed; the kernels run along H. The small Xception is the paper's classifier. The details
+of the others are not public, so their sizes are ours. The plain network is as written here. The Xception "span" has the
+1.97% of BERT-large's parameters that the paper counts. The Xception "full" is that of Chollet 2017 with kernels of height 1.
 
-Departures: only real tokens are convolved (padding's vectors are 0), so padding is neither paid for nor in the batch
-statistics; these move by a tenth each step, where Keras moves them by a hundredth and needs long runs. Weights start
-as He et al. 2015.
+Departures:
+- Only real tokens are convolved; the vectors of padding are 0. So padding costs nothing and is not in the batch statistics.
+- The batch statistics move by a tenth each step. Keras moves them by a hundredth, which needs long runs.
+- Weights start as in He et al. 2015.
 """
 
 from __future__ import annotations
@@ -46,20 +47,20 @@ class TokenPictures(nn.Module):
 
 
 class Convolution(nn.Conv1d):
-    """A convolution along H that keeps its length but for the stride."""
+    """A convolution along H that keeps the length, except for the stride."""
 
     def __init__(self, inner: int, outer: int, kernel: int = 1, *, stride: int = 1, groups: int = 1, bias: bool = True) -> None:
         super().__init__(inner, outer, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=bias)
 
     def reset_parameters(self) -> None:
-        if not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+        if not self.weight.is_meta:  # the meta device has no values, see `SpanHead`
             nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
 
 class Norm(nn.BatchNorm1d):
-    """Batch normalisation; one value a channel has no statistics, so it takes the running ones."""
+    """Batch normalisation. A single value per channel has no statistics, so the running ones are used for it."""
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training and input.shape[0] * input.shape[2] == 1:
@@ -77,6 +78,7 @@ class MeanOverWidth(nn.Module):
 def finished(
     network: nn.Module, layers: tuple[int, ...], width: int, shape: Shape, *, skip: bool
 ) -> TokenPictures | WithLastLayer:
+    """Return the mixer of a network, with the states of the last layer appended if `skip`."""
     mixer = TokenPictures(network, layers, width)
     return WithLastLayer(mixer, shape.hidden, shape.depth) if skip else mixer
 
@@ -85,7 +87,7 @@ def finished(
 
 
 def plain_tower(layers: int, channels: tuple[int, ...], kernel: int, dropout: float) -> nn.Sequential:
-    """Convolutions with ReLU and dropout, flattened: [N, layers, H] -> [N, channels[-1] * H]."""
+    """Return convolutions with ReLU and dropout, flattened: [N, layers, H] -> [N, channels[-1] * H]."""
     parts: list[nn.Module] = []
     for inner, outer in pairwise((layers, *channels)):
         parts += [Convolution(inner, outer, kernel), nn.ReLU(), Dropout(dropout)]
@@ -93,16 +95,22 @@ def plain_tower(layers: int, channels: tuple[int, ...], kernel: int, dropout: fl
 
 
 class ConvolutionOptions(BaseModel):
-    """`skip`: the last layer's own states behind the convolved ones."""
+    """Options of the mixer "convolution"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["convolution"] = "convolution"
+    """Convolve along the state of each token, with the layers as channels."""
     channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(32, 16), min_length=1)
+    """Number of output channels of each convolution, in order."""
     kernel: Literal[1, 3, 5, 7] = 3
+    """Number of neighbouring values that a convolution reads."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout after each convolution, from 0 to below 1."""
     skip: bool = False
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to each vector of the mixer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers = shape.layers(embeddings=self.embeddings)
@@ -114,7 +122,7 @@ class ConvolutionOptions(BaseModel):
 
 
 class Inception(nn.Module):
-    """Four views of the same input side by side: kernels of 1, 3 and 5, and the maximum of neighbours through a kernel of 1."""
+    """Four branches side by side: kernels of 1, 3 and 5, and the maximum of 3 neighbours followed by a kernel of 1."""
 
     def __init__(self, inner: int, outer: int) -> None:
         super().__init__()
@@ -127,14 +135,18 @@ class Inception(nn.Module):
 
 
 class InceptionOptions(BaseModel):
-    """`channels` are those of each of the four branches of the two blocks. `skip`: as above."""
+    """Options of the mixer "inception", which has two blocks."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["inception"] = "inception"
+    """Use two Inception blocks with kernels of 1, 3 and 5 and a pooled branch."""
     channels: int = Field(default=32, ge=1)
+    """Number of channels of each of the four branches of a block."""
     skip: bool = False
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to each vector of the mixer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers, width = shape.layers(embeddings=self.embeddings), 4 * self.channels
@@ -150,12 +162,12 @@ MAX = partial(nn.MaxPool1d, 3, stride=2, padding=1)
 
 
 class XceptionPlan(NamedTuple):
-    """The channels of an Xception, from its input to its end."""
+    """The channels of an Xception, from input to output."""
 
-    entry: tuple[int, int]  # two whole convolutions, the first with a stride
+    entry: tuple[int, int]  # two plain convolutions, the first with a stride
     stride: int
     blocks: tuple[tuple[int, ...], ...]  # separable convolutions, see `block`
-    exit: tuple[int, ...]  # more of them, with nothing around
+    exit: tuple[int, ...]  # more separable convolutions, without residuals
     pool: Callable[[], nn.Module]
 
 
@@ -168,7 +180,7 @@ PLANS = {
 
 
 def separable(inner: int, outer: int) -> list[nn.Module]:
-    """A kernel of 3 in each channel by itself, then a mixture of the channels."""
+    """Return a kernel of 3 in each channel alone, then a map across the channels."""
     return [Convolution(inner, inner, 3, groups=inner, bias=False), Convolution(inner, outer, bias=False), Norm(outer)]
 
 
@@ -186,10 +198,10 @@ class Residual(nn.Module):
 
 
 def block(inner: int, widths: tuple[int, ...], pool: Callable[[], nn.Module]) -> Residual:
-    """Separable convolutions and what they are added to.
+    """Return separable convolutions with a residual connection.
 
-    If they change the number of channels, pooling halves the picture and a strided convolution leads around them;
-    otherwise the input itself does.
+    If they change the number of channels, pooling halves the width and the residual is a strided convolution. Otherwise the
+    residual is the input itself.
     """
     parts = [part for pair in pairwise((inner, *widths)) for part in (nn.ReLU(), *separable(*pair))]
     if widths[-1] == inner:
@@ -199,7 +211,7 @@ def block(inner: int, widths: tuple[int, ...], pool: Callable[[], nn.Module]) ->
 
 
 def xception(layers: int, plan: XceptionPlan) -> tuple[nn.Sequential, int]:
-    """The network [N, layers, H] -> [N, D], and D. Nothing has a bias but the normalisations."""
+    """Return the network [N, layers, H] -> [N, D], and D. Only the normalisations have biases."""
     first, width = plan.entry
     parts: list[nn.Module] = [Convolution(layers, first, 3, stride=plan.stride, bias=False), Norm(first), nn.ReLU()]
     parts += [Convolution(first, width, 3, bias=False), Norm(width), nn.ReLU()]
@@ -213,14 +225,18 @@ def xception(layers: int, plan: XceptionPlan) -> tuple[nn.Sequential, int]:
 
 
 class XceptionOptions(BaseModel):
-    """`size`: the paper's classifier, its span model (6.6 million parameters), or all of Xception. `skip`: as above."""
+    """Options of the mixer "xception"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["xception"] = "xception"
+    """Use separable convolutions with residual connections."""
     size: Literal["small", "span", "full"] = "small"
+    """Size of the network: the paper's classifier, its span model (6.6 million parameters), or all of Xception."""
     skip: bool = False
-    embeddings: bool = True  # whether layer 0 counts
+    """Append the states of the last layer to each vector of the mixer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> TokenPictures | WithLastLayer:
         layers = shape.layers(embeddings=self.embeddings)

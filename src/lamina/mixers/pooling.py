@@ -1,10 +1,10 @@
-"""Mixers that pool layers without attention: the last layer, their average, a learned mixture.
+"""Mixers that pool layers without attention: the last layer, the average, a learned mixture.
 
 Papers: Devlin et al. 2019 (last), BERTVision (average pooling "AP", learned pooling "LP", after Tenney et al. 2019),
 Peters et al. 2018 (ELMo: v = gamma * sum_i softmax(w)_i h_i).
 
-Departures: BERTVision's public port of LP to torch takes the softmax of the states instead of the weights and does not
-train them; here w and gamma train, as the paper says.
+Departures: BERTVision's public port of LP to torch takes the softmax of the states instead of the weights, and does not
+train the weights. Here w and gamma train, as in the paper.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lamina.data.hidden_states import POOLED, HiddenStack
 from lamina.mixers.shape import Shape
 
 Init = Literal["uniform", "random", "last"]
-LAST_LOGIT = 10.0  # its softmax gives the last of 25 layers 0.999
+LAST_LOGIT = 10.0  # with it, the softmax gives the last of 25 layers 0.999
 
 
 class LastLayer(nn.Module):
-    """The plain model: the last layer's states, or the pooled state where the head reads that; no parameters."""
+    """The plain model: the states of the last layer, or the pooled state if the head reads that. It has no parameters."""
 
     def __init__(self, hidden: int, layer: int) -> None:
         super().__init__()
@@ -36,16 +36,19 @@ class LastLayer(nn.Module):
 
 
 class LastLayerOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the mixer "last"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["last"] = "last"
+    """Use the states of the last layer, or the pooled state if the head asks for it."""
 
     def build(self, shape: Shape) -> LastLayer:
         return LastLayer(shape.hidden, POOLED if shape.pooled else shape.depth)
 
 
 class WithLastLayer(nn.Module):
-    """Another mixer's vectors with the last layer's own states behind them (BERTVision's skip connection)."""
+    """Another mixer whose vectors are followed by the states of the last layer (BERTVision's skip connection)."""
 
     def __init__(self, mixer: nn.Module, hidden: int, depth: int) -> None:
         super().__init__()
@@ -60,7 +63,7 @@ class WithLastLayer(nn.Module):
 
 
 class Average(nn.Module):
-    """The mean of some layers, no parameters."""
+    """The mean of some layers. It has no parameters."""
 
     def __init__(self, hidden: int, layers: tuple[int, ...]) -> None:
         super().__init__()
@@ -72,18 +75,21 @@ class Average(nn.Module):
         share = 1 / len(self.layers)
         mean = first.float() * share
         for state in others:
-            mean.add_(state, alpha=share)  # in place: the backward pass needs none of the sums
+            mean.add_(state, alpha=share)  # in place: the backward pass does not need the sums
         return mean.unsqueeze(1)  # [R, 1, T, H]
 
 
 class AverageOptions(BaseModel):
-    """`embeddings`: whether layer 0 counts; without it the first layer is layer 1."""
+    """Options of the mixer "average". Without `embeddings` the first layer is layer 1."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["average"] = "average"
+    """Use the mean of the layers."""
     layers: Literal["all", "first_last"] = "all"
+    """Average all layers, or the first and the last."""
     embeddings: bool = True
+    """Include layer 0, the output of the embeddings; without it, the first layer is layer 1."""
 
     def build(self, shape: Shape) -> Average:
         if self.layers == "all":
@@ -94,8 +100,8 @@ class AverageOptions(BaseModel):
 class WeightedSum(torch.autograd.Function):
     """out_q = sum_i w_qi h_i for weights [Q, n] and n states [R, T, H]: [R, Q, T, H].
 
-    The states are never stacked and only they are kept for the backward pass. Torch's own would either copy them all
-    (a stack and a product: several times as long) or multiply each with the gradient to sum that up.
+    The states are never stacked, and the backward pass keeps only them. Torch's own functions would copy all states into a
+    stack, which takes several times as long, or multiply each state with the gradient.
     """
 
     @staticmethod
@@ -116,7 +122,10 @@ class WeightedSum(torch.autograd.Function):
 
 
 def weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """Weights [R, Q, T, n], or [Q, 1, n] for all tokens, and n of [R, T, H] -> [R, Q, T, H], one pass over each state."""
+    """Return the weighted sum of n states [R, T, H] as [R, Q, T, H]; each state is read once.
+
+    The weights are [R, Q, T, n], or [Q, 1, n] for all tokens.
+    """
     first, *others = (state.to(weights.dtype).unsqueeze(1) for state in states)  # [R, 1, T, H] each
     column, *columns = weights.unsqueeze(-2).unbind(-1)  # [R, Q, T, 1] or [Q, 1, 1] each
     total = first * column
@@ -126,7 +135,7 @@ def weighted_sum(weights: Tensor, states: Sequence[Tensor]) -> Tensor:
 
 
 def dot_products(grad: Tensor, states: Sequence[Tensor]) -> Tensor:
-    """<grad_q, h_i>: [R, Q, T, H] and n of [R, T, H] -> [Q, n]."""
+    """Return <grad_q, h_i>: [R, Q, T, H] and n of [R, T, H] -> [Q, n]."""
     across = grad.flatten(2).transpose(1, 2)  # [R, T*H, Q]
     rows = [torch.bmm(state.to(grad.dtype).flatten(1).unsqueeze(1), across) for state in states]  # [R, 1, Q] each
     return torch.stack(rows).sum(1).squeeze(1).t()
@@ -143,7 +152,7 @@ class Learned(nn.Module):
         self.layers = layers
         self.raw = raw
         self.init: Init = init
-        self.weight = nn.Parameter(torch.empty(sets * len(layers)))  # flat, for vectors do not decay
+        self.weight = nn.Parameter(torch.empty(sets * len(layers)))  # flat, since the optimiser does not decay vectors
         self.gamma = nn.Parameter(torch.empty(sets))
         self.reset_parameters()
 
@@ -151,7 +160,7 @@ class Learned(nn.Module):
         nn.init.ones_(self.gamma)
         even = 1 / len(self.layers) if self.raw else 0.0
         nn.init.constant_(self.weight, even)
-        if self.init == "random" and not self.weight.is_meta:  # there is nothing to draw, see `SpanHead`
+        if self.init == "random" and not self.weight.is_meta:  # the meta device has no values, see `SpanHead`
             nn.init.normal_(self.weight, mean=even, std=0.05)
         if self.init == "last":
             nn.init.zeros_(self.weight)
@@ -161,11 +170,11 @@ class Learned(nn.Module):
         return self.weight.view(len(self.gamma), -1)  # [Q, n]
 
     def mixture(self) -> Tensor:
-        """The weight of each layer without gamma, [Q, n]."""
+        """Return the weight of each layer without gamma, [Q, n]."""
         return self._rows() if self.raw else self._rows().softmax(-1)
 
     def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
-        """How much each layer counts, the same for every token: [1, Q, 1, n]."""
+        """Return the weight of each layer, the same for every token: [1, Q, 1, n]."""
         return self.mixture()[None, :, None]
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
@@ -176,15 +185,20 @@ class Learned(nn.Module):
 
 
 class LearnedOptions(BaseModel):
-    """`separate`: own weights for each of the head's queries. BERTVision's LP is separate = false, init = "random"."""
+    """Options of the mixer "learned". BERTVision's LP is separate = false, init = "random"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["learned"] = "learned"
+    """Use a weighted sum of the layers with trained weights."""
     separate: bool = True
-    raw: bool = False  # the weights as they are, no softmax
+    """Train separate weights for each output of the head, such as start and end."""
+    raw: bool = False
+    """Use the weights without a softmax."""
     init: Init = "uniform"
-    embeddings: bool = True  # whether layer 0 counts
+    """Initial weights: equal, random around equal, or nearly all on the last layer."""
+    embeddings: bool = True
+    """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Learned:
         layers = shape.layers(embeddings=self.embeddings)

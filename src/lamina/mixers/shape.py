@@ -1,4 +1,4 @@
-"""What a mixer is built for."""
+"""The sizes that a mixer is built from."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lamina.data.hidden_states import POOLED
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The encoder below a mixer and the head above it."""
+    """The sizes of the encoder below a mixer and of the head above it."""
 
     hidden: int  # H
-    depth: int  # L; the layers are 0 (the embeddings' output) to L
-    slots: int  # how many queries the head has (span: start and end)
-    pooled: bool = False  # whether the pooled state of the classifier token is one of the states (classification)
+    depth: int  # L; layer 0 is the output of the embeddings, L the last
+    slots: int  # number of queries of the head (span: start and end)
+    pooled: bool = False  # whether the pooled state of the classifier token is one of the states
 
     def layers(self, *, embeddings: bool) -> tuple[int, ...]:
-        """Every layer that there is to mix, with layer 0 or without it."""
+        """Return every layer to mix, with layer 0 or without it. The pooled state comes first."""
         return (*((POOLED,) if self.pooled else ()), *range(0 if embeddings else 1, self.depth + 1))

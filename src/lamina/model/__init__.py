@@ -1,7 +1,7 @@
-"""The network and how it is run.
+"""The network and how it runs.
 
-`Model` joins one encoder with a mixer and a head for each task. `inference` runs a model over windows and returns numpy arrays;
-`weights` copies and loads what a model trains. What the arrays mean is decided in `answers`, `scoring` and `tasks`.
+`Model` joins one encoder with a mixer and a head for each task. `inference` runs a model over windows and returns numpy
+arrays. `weights` copies and loads the trained weights. The rooms `answers`, `scoring` and `tasks` interpret the arrays.
 """
 
 from lamina.model.model import Model, Task

@@ -1,4 +1,4 @@
-"""Windows -> logits: the model over a whole data set, in batches of about equal length."""
+"""Run a model over all windows of a dataset, in batches of about equal length, and return numpy arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lamina.utils.arrays import Floats, Longs
 from lamina.utils.parallel import side_by_side
 from lamina.utils.progress import Progress, Silent
 
-TOKENS = 1024  # padded tokens at once on a CPU: a few rows, whose activations stay in the cache
+TOKENS = 1024  # tokens of a batch on a CPU, with padding: a few rows, whose activations fit the processor's cache
 GPU_TOKENS = 1 << 15
 
 
@@ -35,7 +35,7 @@ def span_logits(
     tokens: int | None = None,
     progress: Progress | None = None,
 ) -> SpanLogits:
-    """The logits of every window; `progress` advances by windows. The model must be in eval mode."""
+    """Return the logits of every token of all windows. The model must be in eval mode. `progress` advances by windows."""
     logits = SpanLogits(np.empty(len(windows.ids), np.float32), np.empty(len(windows.ids), np.float32))
 
     def work(rows: Longs, batch: Batch) -> None:
@@ -58,7 +58,7 @@ def item_outputs(
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Floats]:
-    """All that a head says of every item, by the fields of its outputs. The model must be in eval mode."""
+    """Return the outputs of a head for every item, by the names of their fields. The model must be in eval mode."""
     found: list[tuple[Longs, dict[str, Floats]]] = []
 
     def work(rows: Longs, batch: Batch) -> None:
@@ -74,7 +74,7 @@ def item_outputs(
 
 
 def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress: Progress | None = None) -> Floats:
-    """[W, D] the vector that a head of sentences reads of every text. The model must be in eval mode."""
+    """Return the pooled vector of every text, [W, D]; the head must be a sentence head. The model must be in eval mode."""
     head = cast(SentenceHead, model.task(task).head)
     found: list[tuple[Longs, Floats]] = []
 
@@ -88,7 +88,7 @@ def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress
 
 
 def places(windows: Windows, rows: Longs, mask: npt.NDArray[np.bool_]) -> Longs:
-    """Where the real tokens of a batch of the windows `rows` stand among the tokens of all windows."""
+    """Return the indices of a batch's real tokens among the tokens of all windows. `rows` are the windows of the batch."""
     place: Longs = (windows.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
     return place
 
@@ -102,12 +102,14 @@ def each_batch(
     tokens: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Calls `work` with every window once, in batches of whole items of about equal length on the model's device, in
-    inference mode. `progress` advances by windows."""
+    """Call `work` with every window once, in inference mode, on the model's device.
+
+    A batch holds whole items of about equal length. `progress` advances by windows.
+    """
     progress = progress or Silent()
     device = next(model.parameters()).device
     lengths = windows.item_lengths
-    order = np.argsort(-lengths, kind="stable")  # longest first: what does not fit in memory fails at once
+    order = np.argsort(-lengths, kind="stable")  # longest first: a batch too large for the memory fails at once
 
     @torch.inference_mode()
     def run(part: Longs) -> int:
@@ -122,7 +124,7 @@ def each_batch(
 
 @dataclass(frozen=True)
 class TorchInference:
-    """A model as tasks run it (`tasks.kind.Infer`). The model must be in eval mode."""
+    """Runs a model for `tasks` (`tasks.kind.Infer`). The model must be in eval mode."""
 
     model: Model
     task: str = "main"
@@ -130,9 +132,11 @@ class TorchInference:
     progress: Progress = field(default_factory=Silent)
 
     def spans(self, windows: Windows) -> SpanLogits:
+        """Return the logits of every token of all windows."""
         self.progress.start("answering", len(windows))
         return span_logits(self.model, windows, task=self.task, store=self.store, progress=self.progress)
 
     def items(self, windows: Windows) -> dict[str, Floats]:
+        """Return the outputs of the head for every item."""
         self.progress.start("predicting", len(windows))
         return item_outputs(self.model, windows, task=self.task, store=self.store, progress=self.progress)

@@ -1,4 +1,4 @@
-"""Model: one encoder and, for each task, a mixer and a head."""
+"""The model: one encoder and, for each task, a mixer and a head."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ class Task(nn.Module):
 
 
 class Model(nn.Module):
+    """One encoder with the mixers and heads of all tasks."""
+
     def __init__(self, encoder: Encoder, tasks: Mapping[str, Task]) -> None:
         super().__init__()
         self.encoder = encoder
         self.tasks = nn.ModuleDict(tasks)
 
     def task(self, name: str = "main") -> Task:
-        """The mixer and the head of a task."""
+        """Return the mixer and the head of a task."""
         return cast(Task, self.tasks[name])
 
     def forward(self, batch: Batch, task: str = "main", *, x: Tensor | None = None) -> Outputs:
-        """`x` replaces the embeddings' output (adversarial terms perturb it)."""
+        """Return the outputs of a task. `x` [R, T, H] replaces the output of the embeddings, for adversarial terms."""
         return self.task(task).head(self.vectors(batch, task, x=x), batch)
 
     def vectors(self, batch: Batch, task: str = "main", *, x: Tensor | None = None) -> Tensor:
-        """[R, Q, T, D] what a task's mixer makes of the layers, for its head."""
+        """Return the token vectors of a task's mixer, [R, Q, T, D]."""
         part = self.task(task)
         stack = self.hidden(batch, part.mixer.layers, x)
         if part.head.positions == "cls":
@@ -49,7 +51,7 @@ class Model(nn.Module):
         return part.mixer(stack, part.head.queries())
 
     def hidden(self, batch: Batch, keep: tuple[int, ...], x: Tensor | None = None) -> HiddenStack:
-        """The layers in `keep`, from the batch's stored states upwards if it has any."""
+        """Return the layers in `keep`. If the batch has stored states, only the blocks above them are computed."""
         stored = batch.states
         if stored is None:
             start, below = 0, []
@@ -68,10 +70,14 @@ class Model(nn.Module):
         return stack
 
     def head_positions(self, task: str = "main") -> Literal["tokens", "cls"]:
+        """Return whether the head of a task reads every token or only the first."""
         return self.task(task).head.positions
 
     def stored_layers(self, task: str = "main", *, cut: int | None = None) -> tuple[int, ...]:
-        """What a store must hold so that nothing frozen is computed: the layers the mixer needs, but none above the cut."""
+        """Return the layers that a store must hold so that no frozen layer is computed.
+
+        These are the layers that the mixer needs; the cut replaces those above it.
+        """
         cut = self.encoder.cut if cut is None else cut
         needed = (self.encoder.config.layers if k == POOLED else k for k in self.task(task).mixer.layers)
         return tuple(sorted({min(layer, cut) for layer in needed}))

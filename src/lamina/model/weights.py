@@ -1,4 +1,4 @@
-"""The weights that a model trains: copied, compared by name and loaded."""
+"""Copy and load the weights that a model trains."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ Weights = dict[str, Tensor]
 
 
 def trained_weights(model: nn.Module) -> Weights:
-    """Parameters that train, and buffers: what a run stores. Shared parameters appear once."""
+    """Return the trainable parameters and all buffers, as a run stores them. Shared parameters appear once."""
     weights = {name: value for name, value in model.named_parameters() if value.requires_grad}
     return {name: value.detach() for name, value in (weights | dict(model.named_buffers())).items()}
 
 
 def copy_weights(model: nn.Module) -> Weights:
+    """Return a copy of the trained weights."""
     return {name: value.clone() for name, value in trained_weights(model).items()}
 
 
 def load_weights(model: nn.Module, weights: Weights) -> None:
-    """Puts stored weights back; the names must be exactly those that the model trains."""
+    """Load stored weights into a model; the names must be exactly those of its trained weights."""
     targets = trained_weights(model)
     if odd := sorted(targets.keys() ^ weights.keys()):
-        raise LaminaError(f"the stored weights do not fit the model: {odd[0]} is only on one side ({len(odd)} such names)")
+        raise LaminaError(
+            f"{odd[0]}: only one of the stored weights and the model has this name ({len(odd)} such names). "
+            "Fix: use the recipe that the weights were trained with"
+        )
     with torch.no_grad():
         for name, target in targets.items():
             target.copy_(weights[name])

@@ -1,9 +1,9 @@
-"""The terms of a loss, one file a technique, with its options, its maths and its registration.
+"""Objectives and the terms that are added to them: one file per technique, with its maths, options and registration.
 
-`ObjectiveOptions` is the union of all objectives' options, and so the registry. `TermsOptions` holds the terms that any task
-may add to its objective. `Loss` sums a task's terms. An objective's `heads` lists the heads that may choose it. A head's own
-default objective always fits, so a new head needs no change here. Models, optimisers and the training loop do not belong
-here.
+`ObjectiveOptions` is the union of the options of all objectives, and so the registry. `TermsOptions` holds the terms that any
+task may add to its objective. `Loss` sums the terms of a task. An objective's `heads` lists the heads that may choose it. A
+head's default objective always fits, so a new head needs no change here. Models, optimisers and the training loop do not
+belong here.
 """
 
 from __future__ import annotations
@@ -60,14 +60,18 @@ __all__ = [
 
 
 class TermsOptions(BaseModel):
-    """The terms that are added to a task's objective; a weight of 0 adds nothing. Each field is the registration of a term."""
+    """The terms to add to a task's objective; a weight of 0 adds nothing. Each field registers a term."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     ranking: RankingOptions | None = None
+    """Add multiple negatives ranking, for the cosine head."""
     smart: SmartOptions | None = None
+    """Add SMART, which keeps the outputs stable under noise on the embeddings."""
     distil: DistilOptions | None = None
+    """Add self-distillation from past steps of the run."""
     rdrop: RDropOptions | None = None
+    """Add R-Drop, the divergence between two forward passes with different dropout."""
 
     @property
     def chosen(self) -> dict[str, TermOptions]:
@@ -77,7 +81,7 @@ class TermsOptions(BaseModel):
 
     @property
     def extra(self) -> Extra:
-        """Return the cost of all of them together."""
+        """Return the joint cost of all chosen terms."""
         each = [options.extra for options in self.chosen.values() if options.weight]
         return Extra(*map(sum, zip(*each, strict=True)))
 

@@ -1,6 +1,7 @@
-"""The loss of "does this window hold an answer?": cross-entropy, mean over windows.
+"""The loss of answerability: cross-entropy of "has an answer" and "has none", mean over windows.
 
-The label is the window's own: an answerable question has windows without its answer, and these are impossible too.
+Paper: BERTVision (001). The label belongs to the window. A window without the answer counts as impossible, also if its
+question is answerable.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from lamina.scoring.answerability import IMPOSSIBLE
 
 
 def answerability_labels(gold: Tensor) -> Tensor:
-    """[R, 2] gold positions -> [R] classes; (0, 0) is the null answer."""
+    """Return the class of each window, [R], from its gold positions [R, 2]; (0, 0) means no answer."""
     return (gold[:, 1] == 0).long() * IMPOSSIBLE
 
 
 class AnswerabilityLoss:
+    """The cross-entropy as a term of a training step."""
+
     name = "answerability"
 
     def counts(self, batch: Batch) -> dict[str, float]:
@@ -34,10 +37,13 @@ class AnswerabilityLoss:
 
 
 class AnswerabilityLossOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the loss of answerability; it has none but its type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("answerability",)
     type: Literal["answerability"] = "answerability"
+    """Cross-entropy of two classes: the window has an answer or not."""
 
     def build(self, labels: Labels) -> AnswerabilityLoss:
         return AnswerabilityLoss()

@@ -1,28 +1,28 @@
 """Self-distillation: the model learns from the outputs of its own past weights, besides the labels.
 
-Paper: Lee and Kim (004), after Xu et al. 2020 (SDA, SDV). With w_t the parameters that train after step t, f the model in eval
-mode and K the `window`, the teacher of the step after t predicts
+Paper: Lee and Kim (004), after Xu et al. 2020 (SDA, SDV). w_t are the trained parameters after step t, f is the model in eval
+mode and K is the `window`. After step t the teacher predicts
 
     sda:  f(x; mean of w_t, ..., w_(t-K+1))
-    sdv:  the mean of f(x; w_t), ..., f(x; w_(t-K+1)), logit by logit: K forwards
+    sdv:  the mean of f(x; w_t), ..., f(x; w_(t-K+1)), logit by logit: K forward passes
     ema:  f(x; e_t), e_1 = w_1, e_(t+1) = d e_t + (1 - d) w_(t+1) with d = min(decay, (1 + t) / (10 + t))
 
     loss = weight D(teacher, model), mean over items
 
-D is, for `mse`, the squared difference of the logits: for spans the mean over the window's allowed positions (the context and
-the classifier token), half its sum for starts and ends; for classes the mean over classes. For `kl` it is KL(teacher, model),
-half its sum for starts and ends. Scores and cosines have no distribution: either way it is the square of their difference.
-The teacher is without dropout and without gradient; it begins when it has seen K steps (`ema`: one) and `start` steps are done.
+With `mse`, D is the squared difference of the logits, mean over classes or over the allowed positions of the window. With
+`kl`, D is KL(teacher, model). Spans have half the sum of D over start and end. Scores and cosines have no distribution, so
+D is their squared difference either way. The teacher has no dropout and no gradient. It starts when it has seen K steps
+(`ema`: one step) and `start` steps are done. Its forward passes are in float32.
 
-Departures: the paper's public code compares starts only, keeps dropout in the teachers of SDV, and has an SDA teacher close
-to zero: a fifth of how far the parameters went in K steps, made anew for K steps, then left alone for K. `paper_code` brings
-all of that back, for who wants to run the paper's table again. The teacher's forwards are in float32.
+Departures: the paper's public code compares starts only and keeps dropout in the teachers of SDV. Its SDA teacher is close
+to zero: a fifth of the change of the parameters in K steps. It is computed in each of K steps, then unchanged for K steps.
+`paper_code` does all of this, to reproduce the paper's table.
 
-Only parameters that train and that the task reads are kept; batch norms are as they are now. The default encoder trains
-22.7 M of them, 91 MB: with K = 5, SDV keeps 454 MB and SDA, with the sum, 545 MB, in memory and in every checkpoint. Frozen,
-with adapters of size 64 in all layers, it trains 0.60 M: 12 MB and 14 MB. EMA keeps one copy. Every task that is distilled
-keeps its own copies of the encoder's parameters. SDA and EMA cost one forward, SDV K of them: a step of the default recipe
-takes 1.4 times as long with SDA and 2.4 times with SDV.
+Only the trained parameters that the task reads are kept; batch norms have their current values. The default encoder trains
+22.7 M of them, 91 MB. With K = 5, SDV keeps 454 MB and SDA, with the sum, 545 MB, in memory and in every checkpoint. Frozen,
+with adapters of size 64 in all layers, it trains 0.60 M: 12 MB and 14 MB. EMA keeps one copy. Every task with distillation
+keeps its own copies of the encoder's parameters. SDA and EMA cost one forward pass, SDV costs K. A step of the default
+recipe takes 1.4 times as long with SDA and 2.4 times with SDV.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MEASURES: dict[str, Measure] = {"mse": mean_square, "kl": kl}
 
 
 def mean_of(outputs: Sequence[Outputs]) -> Outputs:
-    """Return the mean of several models' outputs, number by number. All have the same mask of allowed positions."""
+    """Return the mean of several models' outputs, value by value. All have the same mask of allowed positions."""
     first = outputs[0]
     means: dict[str, Tensor] = {}
     for field in fields(first):
@@ -61,13 +61,13 @@ def mean_of(outputs: Sequence[Outputs]) -> Outputs:
     return type(first)(**means)
 
 
-# ---- what is kept of past steps
+# ---- parameters of past steps
 
 
 class Teacher(Protocol):
-    """Parameters of past steps, kept under names, and the models that are made of them."""
+    """Parameters of past steps, kept under names, and the models that they form."""
 
-    steps: int  # that were added
+    steps: int  # number of steps added so far
     kept: dict[str, Weights]
 
     @property
@@ -79,7 +79,7 @@ class Teacher(Protocol):
 
 
 class LastSteps:
-    """SDV: each of the last `window` steps, in a ring; the next step takes the place of the oldest."""
+    """SDV: the parameters of each of the last `window` steps, in a ring; the next step replaces the oldest."""
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -88,12 +88,12 @@ class LastSteps:
 
     @property
     def needs(self) -> int:
-        """How many steps it must have seen."""
+        """Return the number of steps that must be added before `models` works."""
         return self.window
 
     @property
     def place(self) -> str:
-        """Where the next step goes."""
+        """Return the name under which the next step is kept."""
         return str(self.steps % self.window)
 
     def add(self, weights: Weights) -> None:
@@ -109,10 +109,10 @@ class LastSteps:
 
 
 class MeanOfLastSteps(LastSteps):
-    """SDA: the mean of the last `window` steps, by their sum.
+    """SDA: the mean of the last `window` steps, computed from their sum.
 
-    A step adds the newest to the sum and takes the oldest away, each of which rounds. Once a round through the ring the sum is
-    made anew, so that no more than 2 * `window` roundings are ever in it.
+    A step adds the newest parameters to the sum and subtracts the oldest; both operations round. After each round of the ring
+    the sum is computed anew, so it never holds more than 2 * `window` roundings.
     """
 
     def add(self, weights: Weights) -> None:
@@ -134,9 +134,9 @@ class MeanOfLastSteps(LastSteps):
 
 
 class PaperDifference(LastSteps):
-    """What the paper's public code has in place of SDA's mean; of any use only to see what it does."""
+    """The teacher that the paper's public code uses instead of SDA's mean, only to reproduce the paper."""
 
-    DIVISOR: Final = 5  # whatever the window
+    DIVISOR: Final = 5  # for every window
 
     @property
     def needs(self) -> int:
@@ -153,7 +153,7 @@ class PaperDifference(LastSteps):
 
 
 class MovingMean:
-    """EMA: a mean that forgets, slowly once there is much to remember."""
+    """EMA: an exponential moving average of all past steps, which moves faster in the first steps."""
 
     def __init__(self, decay: float) -> None:
         self.decay = decay
@@ -180,6 +180,8 @@ class MovingMean:
 
 
 class Distil:
+    """Self-distillation as a term of a training step, with the teacher as its memory."""
+
     name = "distil"
 
     def __init__(self, options: DistilOptions, task: str, teacher: Teacher) -> None:
@@ -223,7 +225,7 @@ class Distil:
         self.teacher.add(weights)
 
     def _bring(self, device: torch.device) -> None:
-        """To the model's device: a checkpoint is read on the CPU."""
+        """Move the teacher to the model's device; a checkpoint is loaded on the CPU."""
         teacher = self.teacher
         teacher.kept = {part: {name: value.to(device) for name, value in w.items()} for part, w in teacher.kept.items()}
 
@@ -241,15 +243,24 @@ class Distil:
 
 
 class DistilOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """Options of self-distillation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     teacher: Literal["sda", "sdv", "ema"] = "sda"
-    window: int = Field(default=5, ge=1)  # how many past steps the teacher is made of; not for ema
-    weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out, with its memory
-    start: int = Field(default=0, ge=0)  # after so many steps, and not before the teacher has seen `window` of them
+    """Teacher: mean of past weights (`sda`), mean of past outputs (`sdv`), or moving average of weights (`ema`)."""
+    window: int = Field(default=5, ge=1)
+    """Number of past steps that `sda` and `sdv` average."""
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the term; 0 switches it off and saves its memory."""
+    start: int = Field(default=0, ge=0)
+    """Number of steps before the term starts; it also waits until the teacher has seen `window` steps."""
     loss: Literal["mse", "kl"] = "mse"
-    decay: float = Field(default=0.995, ge=0, lt=1)  # of ema, once it has seen many steps
-    paper_code: bool = False  # sda and sdv of spans as the paper's public code has them
+    """Distance between the outputs of model and teacher."""
+    decay: float = Field(default=0.995, ge=0, lt=1)
+    """Decay of the moving average of `ema` after many steps, from 0 to below 1."""
+    paper_code: bool = False
+    """Compute `sda` and `sdv` of spans as the paper's public code does."""
 
     heads: ClassVar[tuple[str, ...]] = ()
     heads_of_paper_code: ClassVar[tuple[str, ...]] = SpanLossOptions.heads
@@ -257,7 +268,8 @@ class DistilOptions(BaseModel):
     @model_validator(mode="after")
     def _as_in_the_paper(self) -> DistilOptions:
         if self.paper_code and (self.teacher == "ema" or self.loss != "mse"):
-            raise ValueError("paper_code is for the teachers sda and sdv with the loss mse: the paper has no others")
+            what = "paper_code is for the teachers sda and sdv with the loss mse; the paper has no others"
+            raise ValueError(f'{what}. Fix: set teacher = "sda" or "sdv" and loss = "mse", or remove paper_code')
         return self
 
     @property

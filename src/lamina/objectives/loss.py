@@ -16,7 +16,7 @@ from lamina.objectives.term import Term
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of a task: the sum of its terms, times the task's weight."""
+    """The sum of a task's terms, times the weight of the task."""
 
     terms: Sequence[Term]
     weight: float = 1.0
@@ -31,4 +31,5 @@ class Loss:
         return totals
 
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
+        """Return the micro-batch's share of the loss of the step; `totals` are the counts of the whole step."""
         return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()

@@ -1,18 +1,20 @@
-"""R-Drop: penalises different outputs of two passes over the same texts with different dropout.
+"""R-Drop: penalise different outputs of two forward passes over the same texts with different dropout.
 
-Paper: Liang et al. 2021. With o1 and o2 the outputs of the two passes, L the task's objective, D the `divergence` (of classes
-and positions KL(p1, p2) + KL(p2, p1), of scores and cosines the squared difference):
+Paper: Liang et al. 2021. o1 and o2 are the outputs of the two passes and L is the task's objective. D is the `divergence`:
+KL(p1, p2) + KL(p2, p1) for classes and positions, the squared difference for scores and cosines.
 
     loss = (L(o1) + L(o2)) / 2 + weight D(o1, o2) / 2, mean over items
 
-L(o1) is in the loss already, as the task's objective; the term adds (L(o2) - L(o1)) / 2 and the weighted divergence to it. Its
+L(o1) is in the loss already, as the task's objective. So the term adds (L(o2) - L(o1)) / 2 and the weighted divergence. Its
 gradient flows through both passes. Without dropout the two are equal and the loss is L(o1).
 
-Departures: the mean of both objectives instead of their sum, so that the learning rate need not change; half the paper's
-weight gives its balance of the two. What the task adds besides (ranking, SMART) sees the first pass alone. The second is in
-float32, also where the first is not.
+Departures:
+- The loss has the mean of both objectives instead of their sum, so the learning rate need not change. Half the paper's
+  weight gives the paper's balance.
+- Other terms of the task (ranking, SMART) see the first pass only.
+- The second pass is in float32, even if the first is not.
 
-It costs a second forward and its backward: a step of the default recipe takes 1.8 times as long.
+R-Drop costs a second forward and backward pass: a step of the default recipe takes 1.8 times as long.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from lamina.objectives.term import Extra, Term
 
 
 class RDrop:
-    """The term; the `totals` that it is given hold the counts of its objective, which stands beside it in the loss."""
+    """R-Drop as a term of a training step. `totals` must hold the counts of its objective, which is in the same loss."""
 
     name = "rdrop"
 
@@ -45,16 +47,19 @@ class RDrop:
 
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
         again: Outputs = model(batch, self.task)
-        first, second = (self.objective(model, batch, said, totals) for said in (outputs, again))
+        first, second = (self.objective(model, batch, one, totals) for one in (outputs, again))
         apart = divergence(outputs, again).sum() / totals["rdrop.items"]
         return (second - first) / 2 + self.weight * apart / 2
 
 
 class RDropOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """Options of R-Drop."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
-    weight: float = Field(default=1.0, ge=0)  # of the divergence; 0 leaves the term out, with its second pass
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the divergence; 0 switches the term and its second forward pass off."""
 
     @property
     def extra(self) -> Extra:

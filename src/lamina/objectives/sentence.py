@@ -1,15 +1,15 @@
 """The losses of sentences and of pairs, each the mean over items.
 
-Paper: Stephens, minBERT for three tasks (002). For a pair, c is the cosine of its two vectors, z the head's logit that they
-are alike, and s the label as a share of the way from the lowest score to the highest (of two classes: 0 or 1).
+Paper: Stephens, minBERT for three tasks (002). For a pair, c is the cosine of its two vectors and z the head's logit of
+"similar". s is the label as a share of the range of scores; for two classes it is 0 or 1.
 
     cross_entropy:         -log softmax(logits)[class]
     binary_cross_entropy:  -s log sigmoid(z) - (1 - s) log(1 - sigmoid(z))
-    cosine_embedding:      1 - c for alike pairs, max(0, c - margin) for the others
-    mse:                   (c - s)^2, or (score - s)^2 of heads that say a score
+    cosine_embedding:      1 - c for similar pairs, max(0, c - margin) for the others
+    mse:                   (c - s)^2, or (score - s)^2 for heads that predict a score
 
-Departure: the cosine embedding loss is for labels of +1 and -1, but the paper gave it scores of 0 to 5, where only a label of
-exactly 1 counts, and as "alike". Here 3 of 5 and more (0.6 of the way) are alike; `paper_labels` is the paper's.
+Departure: the cosine embedding loss is for labels of +1 and -1, but the paper gave it scores of 0 to 5. There only a label of
+exactly 1 counts, as "similar". Here 3 of 5 and more (0.6 of the range) are similar; `paper_labels` computes the paper's loss.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from lamina.objectives.targets import alike, need_classes, need_pairs, need_scor
 
 
 def cosine_embedding(cosine: Tensor, side: Tensor, margin: float = 0.0) -> Tensor:
-    """[I] the loss of each pair; `side` is 1 where it should be near and -1 where it should not. Others cost nothing."""
+    """Return the loss of each pair, [I]. `side` is 1 for similar pairs, -1 for dissimilar ones; others have no loss."""
     return (1 - cosine) * (side == 1) + (cosine - margin).clamp_min(0) * (side == -1)
 
 
 class ItemLoss:
-    """A mean over items."""
+    """A loss that is a mean over items."""
 
     name: str
 
@@ -42,6 +42,8 @@ class ItemLoss:
 
 
 class CrossEntropy(ItemLoss):
+    """Cross-entropy of the classes."""
+
     name = "cross_entropy"
 
     def __init__(self, label_smoothing: float) -> None:
@@ -54,6 +56,8 @@ class CrossEntropy(ItemLoss):
 
 
 class BinaryCrossEntropy(ItemLoss):
+    """Binary cross-entropy of a pair's logit."""
+
     name = "binary_cross_entropy"
 
     def __init__(self, labels: Labels) -> None:
@@ -65,6 +69,8 @@ class BinaryCrossEntropy(ItemLoss):
 
 
 class CosineEmbedding(ItemLoss):
+    """The cosine embedding loss of pairs."""
+
     name = "cosine_embedding"
 
     def __init__(self, labels: Labels, margin: float, *, paper_labels: bool) -> None:
@@ -78,25 +84,31 @@ class CosineEmbedding(ItemLoss):
 
 
 class SquaredError(ItemLoss):
+    """The squared error of a cosine or a score."""
+
     name = "mse"
 
     def __init__(self, labels: Labels) -> None:
         self.labels = labels
 
     def __call__(self, model: Model, batch: Batch, outputs: PairOutputs | ScoreOutputs, totals: dict[str, float]) -> Tensor:
-        said = outputs.cosine if isinstance(outputs, PairOutputs) else outputs.scores
-        return F.mse_loss(said, shares(batch, self.labels), reduction="sum") / totals["items"]
+        predicted = outputs.cosine if isinstance(outputs, PairOutputs) else outputs.scores
+        return F.mse_loss(predicted, shares(batch, self.labels), reduction="sum") / totals["items"]
 
 
 # ---- options
 
 
 class CrossEntropyOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the cross-entropy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("classification", "concatenation")
     type: Literal["cross_entropy"] = "cross_entropy"
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # the share of the target that is spread over all classes
+    """Cross-entropy of the classes."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the target spread over all classes, from 0 to below 1."""
 
     def build(self, labels: Labels) -> CrossEntropy:
         need_classes('objective.type = "cross_entropy"', labels)
@@ -104,10 +116,13 @@ class CrossEntropyOptions(BaseModel):
 
 
 class BinaryCrossEntropyOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the binary cross-entropy; it has none but its type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     type: Literal["binary_cross_entropy"] = "binary_cross_entropy"
+    """Binary cross-entropy of the logit of a pair; scores are soft targets."""
 
     def build(self, labels: Labels) -> BinaryCrossEntropy:
         need_pairs('objective.type = "binary_cross_entropy"', labels)
@@ -115,14 +130,17 @@ class BinaryCrossEntropyOptions(BaseModel):
 
 
 class CosineEmbeddingOptions(BaseModel):
-    """`paper_labels`: the labels' bare numbers, of which only 1 (near) and -1 (not near) count."""
+    """Options of the cosine embedding loss."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     type: Literal["cosine_embedding"] = "cosine_embedding"
-    margin: float = Field(default=0.0, ge=-1, le=1)  # the cosine up to which unlike pairs cost nothing
+    """Raise the cosine of similar pairs and lower that of other pairs down to a margin."""
+    margin: float = Field(default=0.0, ge=-1, le=1)
+    """Cosine below which dissimilar pairs have no loss, from -1 to 1."""
     paper_labels: bool = False
+    """Use the labels as numbers: only 1 (similar) and -1 (dissimilar) have a loss."""
 
     def build(self, labels: Labels) -> CosineEmbedding:
         need_pairs('objective.type = "cosine_embedding"', labels)
@@ -130,10 +148,13 @@ class CosineEmbeddingOptions(BaseModel):
 
 
 class SquaredErrorOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    """Options of the squared error; it has none but its type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("regression", "cosine", "concatenation")
     type: Literal["mse"] = "mse"
+    """Squared error between the output and the label as a share of its range."""
 
     def build(self, labels: Labels) -> SquaredError:
         need_scores('objective.type = "mse"', labels)

@@ -1,22 +1,26 @@
-"""SMART: penalises outputs that change with slight noise on the texts, or that change much from step to step.
+"""SMART: penalise outputs that change under small noise on the texts, or that change much from step to step.
 
 Paper: Jiang et al. 2020; 002 names it as future work. With f the model on the embeddings' output x, D the `divergence`:
 
-    smoothness:  D(f(x), f(x + d)), d the small noise that makes it greatest
-    proximity:   D(f(x), g(x)), g the mean of the model's weights over past steps (Bregman proximal point)
+    smoothness:  D(f(x), f(x + d)), d the small noise that maximises it
+    proximity:   D(f(x), g(x)), g the model with the moving average of its past weights (Bregman proximal point)
     loss = weight (smoothness + bregman proximity), mean over items
 
-The noise starts as normal(0, noise) and climbs: `steps` times it moves by `step` along the gradient of D, divided by the
-gradient's largest value in the text, and is cut to `radius`. g moves by a share of 1 - decay after every step.
+The noise starts as normal(0, noise). `steps` times it moves by `step` along the gradient of D, divided by the gradient's
+largest absolute value in the text. It is then clipped to `radius`. g moves by a share of 1 - decay after every step.
 
-Departures: all of these forwards are without dropout, so that what differs is the noise alone, and in float32. D's gradient
-flows through both of its sides. The noise is cut to a radius and not, as in the public code, scaled to one of 1 after the
-step, which with that code's small gradients leaves the direction to chance.
+Departures:
+- All these forward passes have no dropout, so only the noise makes a difference. They are in float32.
+- The gradient of D flows through both of its sides.
+- The noise is clipped to a radius. The public code scales it to a largest value of 1 after the step instead. With its small
+  gradients the direction is then left to chance.
 
-How much it does depends on `step`. On the default encoder, whose embeddings' output has a standard deviation of 0.5, the
-published 1e-3 moves the classes of eight sentences by a divergence of 3e-7, which trains nothing; 0.1 moves them by 3e-3, about
-as much as the public code's scaled noise (4e-3). It makes a step of training about four times as long: the clean and the
-disturbed texts both train, and the noise and the past take forwards of their own.
+The effect depends on `step`. The embeddings' output of the default encoder has a standard deviation of 0.5. There the
+published 1e-3 changes the classes of eight sentences by a divergence of 3e-7, which trains nothing. 0.1 changes them by
+3e-3, about as much as the public code's scaled noise (4e-3).
+
+A training step takes about four times as long. The clean and the noisy texts both train, and the noise and the past weights
+need forward passes of their own.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ from lamina.objectives.term import Extra, Term
 
 @contextmanager
 def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Put every module in eval mode; afterwards each has its former mode again."""
+    """Put every module in eval mode inside the context; restore each module's mode at the end."""
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
@@ -53,6 +57,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
 
 
 def detached(outputs: Outputs) -> Outputs:
+    """Return the outputs without their gradients."""
     return replace(outputs, **{field.name: getattr(outputs, field.name).detach() for field in fields(outputs)})
 
 
@@ -66,7 +71,7 @@ def trained_by(model: Model, task: str) -> dict[str, Tensor]:
 
 
 class Smart:
-    """The term, with the mean of past weights as its memory; there is none until the first step that asks for it."""
+    """SMART as a term of a training step. Its memory, the average of past weights, starts with the first step."""
 
     name = "smart"
 
@@ -81,8 +86,8 @@ class Smart:
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
         if batch.states is not None:
             raise LaminaError(
-                "terms.smart disturbs the embeddings, but the states of frozen layers above them come from a store: set "
-                'cache.use = "never"'
+                "terms.smart: it adds noise to the embeddings, but the states of frozen layers come from a store. "
+                'Fix: set cache.use = "never"'
             )
         with without_dropout(model):
             x = model.encoder.embed(batch.ids, batch.type_ids)  # [R, T, H]
@@ -94,7 +99,7 @@ class Smart:
         return self.options.weight * loss / totals["smart.items"]
 
     def worst_noise(self, model: Model, batch: Batch, x: Tensor, clean: Outputs) -> Tensor:
-        """[R, T, H] the noise on `x` that drives the outputs away from `clean`. No gradient reaches a parameter."""
+        """Return the noise on `x`, [R, T, H], that moves the outputs away from `clean`. No gradient reaches a parameter."""
         options = self.options
         noise = options.noise * torch.randn_like(x)
         for _ in range(options.steps):
@@ -114,10 +119,10 @@ class Smart:
         return 0
 
     def rehearse(self, model: Model) -> None:
-        """The first call makes the memory."""
+        """Do nothing: the first call creates the memory."""
 
     def _past(self, model: Model, batch: Batch) -> Outputs:
-        """Return the outputs of the mean of past weights."""
+        """Return the outputs of the model with the average of past weights."""
         trained = trained_by(model, self.task)
         if not self._mean:
             self._mean = {name: value.clone() for name, value in trained.items()}
@@ -139,18 +144,25 @@ class Smart:
 
 
 class SmartOptions(BaseModel):
-    """`radius`: no value of the noise is greater; None for as far as the steps lead."""
+    """Options of SMART."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
-    weight: float = Field(default=1.0, ge=0)  # 0 leaves the term out
-    noise: float = Field(default=1e-5, gt=0)  # standard deviation of the noise before it climbs
-    step: float = Field(default=0.1, gt=0)  # 1e-3 as published moves the outputs of the default encoder by nothing
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of the term; 0 switches it off."""
+    noise: float = Field(default=1e-5, gt=0)
+    """Standard deviation of the initial noise on the embeddings."""
+    step: float = Field(default=0.1, gt=0)
+    """Size of a gradient step of the noise; the published 1e-3 does not change the outputs of the default encoder."""
     steps: int = Field(default=1, ge=1)
+    """Number of gradient steps of the noise."""
     radius: float | None = Field(default=None, gt=0)
-    bregman: float = Field(default=1.0, ge=0)  # weight of the proximity beside the smoothness; 0 leaves it out
-    decay: float = Field(default=0.99, ge=0, lt=1)  # of the mean of past weights
+    """Largest absolute value of the noise; without it, the noise is not bounded."""
+    bregman: float = Field(default=1.0, ge=0)
+    """Factor of the proximity term beside the smoothness term; 0 switches it off."""
+    decay: float = Field(default=0.99, ge=0, lt=1)
+    """Decay of the moving average of past weights, from 0 to below 1."""
 
     @property
     def extra(self) -> Extra:

@@ -1,26 +1,26 @@
 """The loss of span extraction: (cross-entropy of the start + cross-entropy of the end) / 2, mean over windows.
 
-Departure from the usual baselines: the softmax runs over the context and the classifier token only, so the model need
-not learn that an answer never lies in the question, in a separator or in padding.
+Departure from the usual baselines: the softmax covers only the context and the classifier token. So the model need not learn
+that an answer is never in the question, in a separator or in padding.
 
-Weights and variants, of which none acts unless it is set; all can be combined, one inside the other in this order. With p the
-probabilities of the allowed positions and g the gold one:
+The loss has weights and variants. All are off by default, and they can be combined; they apply in this order. p are the
+probabilities of the allowed positions and g is the gold position:
 
     label_smoothing e:  c = -(1 - e) log p_g - e mean over allowed positions of log p, for starts and for ends
     focal y:            c is multiplied by (1 - p_g)^y (Lin et al. 2017); p_g is the model's own, smoothed or not
     start_weight a:     (a c_start + c_end) / (a + 1), the loss of a window
     answer_weight b:    (b mean over answerable windows + mean over the others) / (b + 1) instead of the mean over all
 
-Paper: Lee and Kim (004) weigh starts by 2, answerable windows by 2, or both. A window is answerable when it holds the answer.
-`answer_by` says over what the two means are taken:
+Paper: Lee and Kim (004) weigh starts by 2, answerable windows by 2, or both. A window is answerable if it holds the answer.
+`answer_by` chooses the windows of the two means:
 
-    class:  over all windows of the step, however it is cut into micro-batches
-    batch:  over the micro-batch, as in the paper's code; the step's loss is the mean of its micro-batches' losses, each
-            counting as many times as it has windows. It depends on train.memory_tokens, which cuts the step; a step in
-            one piece has the loss of "class"
+    class:  all windows of the step, however it is cut into micro-batches
+    batch:  the windows of the micro-batch, as in the paper's code. The loss of the step is the mean of its micro-batches'
+            losses, weighted by their numbers of windows. It depends on train.memory_tokens, which cuts the step. A step of
+            one micro-batch has the loss of "class"
 
-Where only one of the two kinds is there, both are the plain mean. An answer_weight of 1 is the plain mean too, as if the option
-were not there, and not the mean of the two means, which would count each window of the rarer kind for more.
+If all windows are of one kind, both choices are the plain mean. An answer_weight of 1 is the plain mean over windows too. It is
+not the mean of the two means, which would give each window of the rarer kind a higher weight.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lamina.model import Model
 def position_cross_entropy(
     logits: Tensor, gold: Tensor, allowed: Tensor, *, focal: float = 0.0, label_smoothing: float = 0.0
 ) -> Tensor:
-    """[R] the loss of one end of each window; `logits` and `allowed` [R, T], `gold` [R] an allowed position."""
+    """Return the loss of one end of each window, [R]. `logits` and `allowed` are [R, T], `gold` [R] an allowed position."""
     logits = logits.masked_fill(~allowed, torch.finfo(logits.dtype).min)
     losses = exact = F.cross_entropy(logits, gold, reduction="none")  # -log p_g
     if label_smoothing:
@@ -49,14 +49,16 @@ def position_cross_entropy(
         losses = (1 - label_smoothing) * exact - label_smoothing * logs.sum(-1) / allowed.sum(-1)
     if focal:
         others = -torch.expm1(-exact)  # 1 - p_g
-        losses = losses * others.clamp_min(torch.finfo(others.dtype).tiny) ** focal  # whose slope at 0 may be infinite
+        losses = (
+            losses * others.clamp_min(torch.finfo(others.dtype).tiny) ** focal
+        )  # clamped, since the slope at 0 may be infinite
     return losses
 
 
 def span_cross_entropy(
     outputs: SpanOutputs, gold: Tensor, *, start_weight: float = 1.0, focal: float = 0.0, label_smoothing: float = 0.0
 ) -> Tensor:
-    """[R] the loss of each window; `gold` [R, 2] holds the first and last token of the answer."""
+    """Return the loss of each window, [R]; `gold` [R, 2] holds the first and last token of the answer."""
     start, end = (
         position_cross_entropy(logits, position, outputs.allowed, focal=focal, label_smoothing=label_smoothing)
         for logits, position in zip((outputs.start, outputs.end), gold.unbind(1), strict=True)
@@ -65,7 +67,7 @@ def span_cross_entropy(
 
 
 def answerable_windows(batch: Batch) -> Tensor:
-    """[R] whether a window holds the answer; (0, 0) is the null answer."""
+    """Return whether each window holds the answer, [R]; (0, 0) means no answer."""
     return batch.gold[:, 1] != 0
 
 
@@ -108,7 +110,7 @@ class SpanLoss:
         return self._weighed(batch, losses, own) * (own["windows"] / totals["windows"])
 
     def _weighed(self, batch: Batch, losses: Tensor, among: dict[str, float]) -> Tensor:
-        """What some windows add to the weighed means of all the windows that `among` counts."""
+        """Return the batch's share of the weighted mean over all windows that `among` counts."""
         windows, answerable = among["windows"], among["answerable"]
         if answerable in (0, windows):
             return losses.sum() / windows
@@ -119,15 +121,23 @@ class SpanLoss:
 
 
 class SpanLossOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """Options of the span loss."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("span", "cacnn")
     type: Literal["span"] = "span"
-    start_weight: float = Field(default=1.0, ge=0)  # of the start against the end
-    answer_weight: float = Field(default=1.0, ge=0)  # of answerable windows against the others; 1 counts all windows alike
+    """Cross-entropy of the start and of the end, over the context and the classifier token."""
+    start_weight: float = Field(default=1.0, ge=0)
+    """Weight of the start relative to the end."""
+    answer_weight: float = Field(default=1.0, ge=0)
+    """Weight of windows with an answer relative to the others; 1 is the plain mean over windows."""
     answer_by: Literal["class", "batch"] = "class"
-    focal: float = Field(default=0.0, ge=0)  # how much less positions count that the model is sure of; 0 for no less
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)  # the share of the target spread over all allowed positions
+    """Take the means of `answer_weight` over the whole step, or over each micro-batch as in the paper's code."""
+    focal: float = Field(default=0.0, ge=0)
+    """Exponent of the focal loss (gamma): a larger one reduces the loss of confident positions; 0 switches it off."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the target spread over all allowed positions, from 0 to below 1."""
 
     def build(self, labels: Labels) -> SpanLoss:
         return SpanLoss(

@@ -1,4 +1,4 @@
-"""Turns the labels of a batch into targets, and refuses labels that an objective cannot use."""
+"""Turn the labels of a batch into targets, and refuse labels that an objective cannot use."""
 
 from __future__ import annotations
 
@@ -8,48 +8,50 @@ from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.errors import LaminaError
 
-ALIKE = 0.6  # of the way from the lowest score to the highest: 3 of 0 to 5
-SLACK = 1e-6  # for numbers that float32 rounds down
+ALIKE = 0.6  # share of the range of scores from which pairs are similar: 3 of 0 to 5
+SLACK = 1e-6  # float32 may round a label down
 
 
 def numbers(batch: Batch) -> Tensor:
-    """[I] the class or the score of each item."""
+    """Return the class or the score of each item, [I]."""
     if batch.labels is None:
-        raise ValueError("this objective learns from labels, but the batch has none")
+        raise ValueError("batch.labels: this objective needs labels, but the batch has none")
     return batch.labels
 
 
 def shares(batch: Batch, labels: Labels) -> Tensor:
-    """[I] scores as shares of the way from the lowest to the highest; of two classes, 0 and 1 as they are."""
+    """Return scores as shares of their range, [I]; two classes stay 0 and 1."""
     found = numbers(batch)
     return (found - labels.low) / (labels.high - labels.low) if labels.are_scores else found
 
 
 def alike(batch: Batch, labels: Labels) -> Tensor:
-    """[I] whether the two texts of an item are alike: the second class of two, or a score of at least `ALIKE` of the way."""
+    """Return whether the two texts of each item are similar, [I]: the second of two classes, or a score of `ALIKE` or more."""
     return shares(batch, labels) >= ALIKE - SLACK
 
 
 def need_pairs(name: str, labels: Labels) -> None:
-    """Raise LaminaError for labels that do not say whether two texts are alike."""
+    """Raise LaminaError for labels that do not tell similar from dissimilar texts."""
     if not labels.are_scores and len(labels.classes) != 2:
         raise LaminaError(
-            f"{name} needs scores or two classes, unlike and alike, but the labels are {len(labels.classes)} classes "
-            f'({", ".join(labels.classes)}): choose objective.type = "cross_entropy"'
+            f"{name}: it needs scores or two classes, dissimilar and similar, but the labels are {len(labels.classes)} classes "
+            f'({", ".join(labels.classes)}). Fix: set objective.type = "cross_entropy"'
         )
 
 
 def need_scores(name: str, labels: Labels) -> None:
+    """Raise LaminaError for labels that are classes."""
     if not labels.are_scores:
         raise LaminaError(
-            f"{name} needs scores, but the labels are classes ({', '.join(labels.classes)}): give the range of scores in "
-            "data.scores, or choose another objective"
+            f"{name}: it needs scores, but the labels are classes ({', '.join(labels.classes)}). "
+            "Fix: give the range of scores in data.scores, or choose another objective"
         )
 
 
 def need_classes(name: str, labels: Labels) -> None:
+    """Raise LaminaError for labels that are scores."""
     if labels.are_scores:
         raise LaminaError(
-            f"{name} needs classes, but the labels are scores from {labels.low:g} to {labels.high:g}: name the classes in "
-            'data.classes, or choose objective.type = "mse"'
+            f"{name}: it needs classes, but the labels are scores from {labels.low:g} to {labels.high:g}. "
+            'Fix: list the classes in data.classes, or set objective.type = "mse"'
         )

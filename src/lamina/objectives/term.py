@@ -1,4 +1,4 @@
-"""The protocols of a loss's terms: what the training loop calls."""
+"""The interfaces of the terms of a loss, as the training loop calls them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lamina.model import Model
 
 
 class Extra(NamedTuple):
-    """The cost of a term besides the model's own pass over a batch."""
+    """The cost of a term besides the model's own forward and backward pass."""
 
-    forwards: int = 0  # without gradients
-    passes: int = 0  # forward and backward
-    copies: int = 0  # of the parameters that train, in memory and in every checkpoint
+    forwards: int = 0  # forward passes without gradients
+    passes: int = 0  # forward passes with a backward pass
+    copies: int = 0  # of the trained parameters, in memory and in every checkpoint
 
 
 class Term(Protocol):
     """A summand of the loss. The loop calls `counts` for every micro-batch of a step before any forward pass.
 
-    So each micro-batch adds its share of the whole step's mean. The terms of a task count under names of their own. Each kind
-    of outputs has its own terms.
+    So each micro-batch adds its share of the whole step's mean. The terms of a task use different names for
+    their counts. Each kind of outputs has its own terms.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Term(Protocol):
 class TermOptions(Protocol):
     """The options of a term that a task may add to its objective: a field of `TermsOptions`."""
 
-    heads: ClassVar[tuple[str, ...]]  # the types of head that it fits; empty: all
+    heads: ClassVar[tuple[str, ...]]  # types of head that it fits; empty means all
 
     @property
     def weight(self) -> float:
-        """0 leaves the term out."""
+        """Return the factor of the term; 0 switches it off."""
         ...
 
     @property
@@ -49,25 +49,27 @@ class TermOptions(Protocol):
         ...
 
     def build(self, task: str, labels: Labels, objective: Term) -> Term:
-        """Return the term of a task that is trained by `objective`."""
+        """Return the term for a task with this objective."""
         ...
 
 
 @runtime_checkable
 class Remembers(Protocol):
-    """A term with a memory of past steps: `after_step` updates it, and it is part of a checkpoint."""
+    """A term with a memory of past steps: `after_step` updates it, and checkpoints hold it."""
 
     name: str
 
     @property
     def waits(self) -> int:
-        """The number of steps before the term has any effect."""
+        """Return the number of steps before the term has any effect."""
         ...
 
-    def after_step(self, model: Model) -> None: ...
+    def after_step(self, model: Model) -> None:
+        """Update the memory with the model after a step."""
+        ...
 
     def rehearse(self, model: Model) -> None:
-        """Fill the memory with the model as it is, so that a probe can time the term with a full memory."""
+        """Fill the memory with the current model, so that a probe can time the term with a full memory."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]: ...

@@ -1,4 +1,4 @@
-"""`PretrainRecipe`: what to pretrain, on which texts, how. A TOML file; `--set` changes its fields."""
+"""`PretrainRecipe`, the settings of a pretraining run: encoder, texts and training. It is a TOML file; `--set` changes it."""
 
 from __future__ import annotations
 
@@ -22,21 +22,29 @@ from lamina.training.schedules import Schedule
 
 
 class ShapeOptions(BaseModel):
-    """An encoder of BERT's family that starts from random weights."""
+    """The shape of an encoder of BERT's family that starts from random weights."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     layers: int = Field(ge=1)
+    """Number of layers."""
     hidden: int = Field(ge=1)
+    """Size of the hidden states; a multiple of `heads`."""
     heads: int = Field(ge=1)
-    intermediate: int | None = Field(default=None, ge=1)  # None: four times `hidden`
+    """Number of attention heads of a layer."""
+    intermediate: int | None = Field(default=None, ge=1)
+    """Size of the feed-forward network's inner vectors; without it, four times `hidden`."""
     positions: int = Field(default=512, ge=8)
+    """Longest sequence that the encoder accepts, in tokens, at least 8."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Probability of dropout, from 0 to below 1."""
 
     @model_validator(mode="after")
     def _heads_are_equal(self) -> ShapeOptions:
         if self.hidden % self.heads:
-            raise ValueError(f"{self.hidden} wide cannot be cut into {self.heads} equal heads")
+            raise ValueError(
+                f"hidden = {self.hidden} cannot be divided into {self.heads} equal heads. Fix: choose a multiple of heads"
+            )
         return self
 
     def config(self, vocabulary: int) -> EncoderConfig:
@@ -54,59 +62,91 @@ class ShapeOptions(BaseModel):
 
 
 class NspOptions(BaseModel):
-    """Next-sentence prediction: on texts of several sentences, and on labelled pairs."""
+    """Next-sentence prediction, on texts of several sentences and on labelled pairs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    weight: float = Field(default=1.0, gt=0)  # of its loss beside that of the masked tokens
-    pairs: tuple[PairSource, ...] = ()  # tables of pairs: duplicates count as following each other
+    weight: float = Field(default=1.0, gt=0)
+    """Factor of the next-sentence loss beside the loss of masked tokens."""
+    pairs: tuple[PairSource, ...] = ()
+    """Tables of pairs of texts; pairs labelled as duplicates count as following each other."""
 
 
 class PretrainOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     epochs: float = Field(default=1.0, gt=0)
+    """Number of epochs; fractions are allowed."""
     lr: float = Field(default=1e-4, gt=0)
-    head_lr: float = Field(default=3e-3, gt=0)  # while the head trains alone
-    schedule: Schedule = "linear"  # after the warm-up
-    warmup: float = Field(default=0.06, ge=0, lt=1)  # share of training
-    cycles: int = Field(default=2, ge=1)  # of cosine_restarts
-    decay: float = Field(default=0.96, gt=0, le=1)  # of exponential: what is left of the rate when it falls
-    decay_every: float = Field(default=1.0, gt=0)  # of exponential: epochs after which it falls
+    """Highest learning rate of AdamW."""
+    head_lr: float = Field(default=3e-3, gt=0)
+    """Learning rate while the head trains alone."""
+    schedule: Schedule = "linear"
+    """How the learning rate falls after the warm-up."""
+    warmup: float = Field(default=0.06, ge=0, lt=1)
+    """Share of the steps in which the learning rate rises from 0, below 1."""
+    cycles: int = Field(default=2, ge=1)
+    """How many times `cosine_restarts` falls to 0."""
+    decay: float = Field(default=0.96, gt=0, le=1)
+    """Factor that `exponential` multiplies the rate by, above 0 to 1."""
+    decay_every: float = Field(default=1.0, gt=0)
+    """Number of epochs between two decays of `exponential`."""
     weight_decay: float = Field(default=0.01, ge=0)
+    """Weight decay of matrices; vectors such as biases and norms have none."""
     clip: float = Field(default=1.0, gt=0)
-    batch_tokens: int = Field(default=4096, ge=1)  # padded tokens of a step
-    memory_tokens: int = Field(default=4096, ge=1)  # padded tokens at once: a step is cut into micro-batches of this size
-    evaluate_every: float = Field(default=0.25, gt=0)  # epochs
+    """Largest norm of the gradient; longer gradients are scaled down to it."""
+    batch_tokens: int = Field(default=4096, ge=1)
+    """Number of tokens per step, with padding."""
+    memory_tokens: int = Field(default=4096, ge=1)
+    """Number of tokens, with padding, in memory at once; larger steps are cut into micro-batches."""
+    evaluate_every: float = Field(default=0.25, gt=0)
+    """Number of epochs between two evaluations on the held-out split."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
+    """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)
+    """Number that fixes every random choice of the run."""
     threads: int | None = Field(default=None, ge=1)
+    """Number of processor threads; without it, torch's own choice."""
     device: str = "auto"
+    """Device to train on: `auto`, `cpu`, `cuda` or `mps`."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
 
 
 class PretrainRecipe(BaseModel):
     """Either `encoder`, a checkpoint with its own vocabulary, or `shape`, random weights with a new `vocabulary`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     texts: tuple[TextSource, ...] = ()
-    exclude: tuple[TextSource, ...] = ()  # texts that must not be among them, such as a dev set's
+    """Sources of the texts to train on."""
+    exclude: tuple[TextSource, ...] = ()
+    """Sources of texts that must not be among the training texts, such as a dev set."""
     encoder: EncoderOptions | None = None
-    shape: str | ShapeOptions | None = None  # a preset such as "tiny", or numbers
+    """Pretrained encoder to start from; give this or `shape`."""
+    shape: str | ShapeOptions | None = None
+    """Shape of a new encoder with random weights: a preset such as `tiny`, or its sizes."""
     vocabulary: VocabularyOptions | None = None
-    length: int = Field(default=128, ge=8)  # tokens of a sequence
+    """Vocabulary to build for a new encoder; only with `shape`."""
+    length: int = Field(default=128, ge=8)
+    """Number of tokens of a sequence, at least 8."""
     packed: Packed = "join"
+    """Fill a sequence with several texts (`join`), or give every text its own (`none`)."""
     mask: MaskOptions = MaskOptions()
+    """Which tokens to mask."""
     nsp: NspOptions | None = None
-    head_first: float = Field(default=0.1, ge=0, lt=1)  # share of the steps in which a new head trains alone
-    holdout: float = Field(default=0.05, ge=0, lt=1)  # share of the texts
+    """Add next-sentence prediction; without it, only masked tokens are predicted."""
+    head_first: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the steps in which a new head trains alone, below 1."""
+    holdout: float = Field(default=0.05, ge=0, lt=1)
+    """Share of the texts in the held-out split, below 1."""
     train: PretrainOptions = PretrainOptions()
+    """Optimiser, schedule, batches and device of the run."""
 
     @model_validator(mode="before")
     @classmethod
     def _shapes_differ_in_kind(cls, values: Any) -> Any:
-        """A table's own mistakes are clearer than those of all that `shape` may be."""
+        """Check a table as ShapeOptions first: the errors of a union would be unclear."""
         if isinstance(values, dict) and isinstance(values.get("shape"), dict):
             return values | {"shape": ShapeOptions.model_validate(values["shape"])}
         return values
@@ -114,15 +154,15 @@ class PretrainRecipe(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> PretrainRecipe:
         if not self.texts and not (self.nsp and self.nsp.pairs):
-            raise ValueError('texts: is missing: name what to train on, such as texts = ["my.txt"]')
+            raise ValueError('texts: is missing. Fix: name the texts to train on, such as texts = ["my.txt"]')
         if self.shape is not None and self.encoder is not None:
-            raise ValueError("encoder and shape are two ways to begin: give one of them")
+            raise ValueError("shape: the recipe has an encoder too. Fix: leave out either encoder or shape")
         if self.shape is None and self.vocabulary is not None:
-            raise ValueError("vocabulary: an encoder has its own: to begin with a new one, give a shape instead of the encoder")
+            raise ValueError("vocabulary: an encoder has its own vocabulary. Fix: give a shape instead of the encoder")
         if isinstance(self.shape, str) and self.shape not in PRESETS:
             close = get_close_matches(self.shape, PRESETS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(PRESETS)}"
-            raise ValueError(f"shape: there is no {self.shape!r}; {hint}")
+            hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(PRESETS)}"
+            raise ValueError(f"shape: there is no {self.shape!r}. Fix: {hint}")
         return self
 
     @property
@@ -130,7 +170,7 @@ class PretrainRecipe(BaseModel):
         return self.vocabulary or VocabularyOptions()
 
     def shape_for(self, vocabulary: int) -> EncoderConfig:
-        """The encoder that `shape` describes; it has a pooler only where something trains one."""
+        """Return the configuration of the encoder that `shape` describes. It has a pooler only with `nsp`."""
         assert self.shape is not None
         config = PRESETS[self.shape] if isinstance(self.shape, str) else self.shape.config(vocabulary)
         return replace(config, vocab=vocabulary, pooler=config.pooler and self.nsp is not None)

@@ -1,4 +1,4 @@
-"""Dataset: examples, their windows and the stored states of these."""
+"""Datasets: the examples of a split with their windows and, if stored, their hidden states."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ class Dataset(Generic[T_co]):
     examples: Sequence[T_co]
     windows: Windows
     store: Store | None = None
-    moments: npt.NDArray[np.float64] | None = None  # when each item comes in an epoch, as shares of it; None: in any order
+    moments: npt.NDArray[np.float64] | None = None  # position of each item in the epoch, from 0 to 1; None: any order
 
     def batch(self, items: Sequence[int] | Longs) -> Batch:
+        """Return the batch of some items."""
         return stored_batch(self.windows, self.windows.windows_of(items), self.store)
 
     def at(self, epoch: int) -> Dataset[T_co]:
-        """The dataset of an epoch; augmented texts differ between epochs (`AugmentedDataset`)."""
+        """Return the dataset of an epoch; augmented texts differ between epochs (`AugmentedDataset`)."""
         return self
 
     def usable(self, epoch: int = 0) -> Longs:
-        """The items that can be trained on: not those whose answer no token covers."""
+        """Return the items to train on: all but those whose answer no token covers."""
         return np.flatnonzero(self.windows.gold[:: self.windows.sides, 0] != LOST)
 
     def usable_lengths(self, epoch: int = 0) -> Longs:
+        """Return the number of tokens of each usable item."""
         return self.windows.item_lengths[self.usable(epoch)]
 
     def usable_order(self, epoch: int = 0) -> Longs | None:
-        """The numbers of `usable_lengths` in the order in which they are trained on; None: in any order."""
+        """Return the training order as indices into `usable_lengths`; None means any order."""
         return None if self.moments is None else np.argsort(self.moments[self.usable(epoch)], kind="stable")
 
 
@@ -72,7 +74,7 @@ class AugmentedDataset(Dataset[T_co]):
 
 
 class Sizes(NamedTuple):
-    """What a plan needs to know of an epoch, as `Dataset` gives it."""
+    """The facts about an epoch that a plan needs, as `Dataset` gives them."""
 
     usable: Longs
     lengths: Longs
@@ -80,8 +82,11 @@ class Sizes(NamedTuple):
 
 
 class EpochCache:
-    """Makes the dataset of each epoch: the first, and any that is asked for out of turn, here; the others in advance in
-    another process, so that training does not wait for them. `make` must be picklable."""
+    """Makes the dataset of each epoch, the next one in advance.
+
+    The first epoch, and any epoch out of order, is made in this process. The next epoch is made in another process, so that
+    training does not wait. `make` must be picklable.
+    """
 
     def __init__(self, make: Callable[[int], Dataset[Any]]) -> None:
         self._make = make
@@ -91,15 +96,17 @@ class EpochCache:
         self._next: tuple[int, BackgroundCall[Dataset[Any]]] | None = None
 
     def dataset(self, epoch: int) -> Dataset[Any]:
+        """Return the dataset of an epoch, and start to make the next one."""
         if epoch != self._epoch:
             prepared, self._next = self._next, None
             made = prepared[1].result() if prepared is not None and prepared[0] == epoch else self._make(epoch)
             self._epoch, self._dataset = epoch, made
-        if epoch + 1 in self._sizes and self._next is None:  # the plan goes on there
+        if epoch + 1 in self._sizes and self._next is None:  # the plan continues with that epoch
             self._next = epoch + 1, BackgroundCall(partial(self._make, epoch + 1))
         return self._dataset
 
     def sizes(self, epoch: int) -> Sizes:
+        """Return the sizes of an epoch."""
         if epoch not in self._sizes:
             self._note(epoch, self._make(epoch))
         return self._sizes[epoch]
@@ -109,6 +116,6 @@ class EpochCache:
 
 
 def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:
-    """`make_batch`, with the stored states of the windows if there is a store."""
+    """Return the batch of some windows, with their stored states if there is a store."""
     batch = make_batch(windows, rows)
     return batch if store is None else replace(batch, states=store.read(rows, batch.mask))

@@ -1,4 +1,4 @@
-"""Computes the hidden states that a store holds, and the fingerprint of what they depend on."""
+"""Compute the hidden states of a store, and the fingerprint of what they depend on."""
 
 from __future__ import annotations
 

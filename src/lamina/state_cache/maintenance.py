@@ -1,4 +1,4 @@
-"""Lists, verifies and clears stores, for `lamina cache`."""
+"""List, verify and clear stores, for `lamina cache`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class StoreSummary:
     layers: tuple[int, ...]
     dtype: str
     bytes: int
-    share: float  # of its shards that are written
-    used: float  # when, in seconds since the epoch
+    share: float  # share of the shards that are written
+    used: float  # time of the last use, in seconds since 1970
 
 
 def list_stores(folder: Path | None = None) -> list[StoreSummary]:
@@ -33,7 +33,7 @@ def list_stores(folder: Path | None = None) -> list[StoreSummary]:
 
 
 def verify_store(name: str, folder: Path | None = None) -> list[str]:
-    """Return a line for each missing or damaged shard; the next training computes these again."""
+    """Return a line for each missing or damaged shard; the next run that uses the store computes these again."""
     path = _existing(name, folder)
     index = _index(path)
     if index is None:
@@ -54,9 +54,9 @@ def clear_store(name: str, folder: Path | None = None) -> int:
         size = _bytes(path)
         shutil.rmtree(path)
     except BusyError:
-        raise LaminaError(f"{path}: in use by another process: wait for it to end") from None
+        raise LaminaError(f"{path}: another process uses the store. Fix: wait until it ends") from None
     except OSError as error:
-        raise LaminaError(f"{error.filename or path}: cannot be removed: {error.strerror or error}") from None
+        raise LaminaError(f"{error.filename or path}: {error.strerror or error}. Fix: remove the folder by hand") from None
     for lock in locks:
         lock.close()
     return size
@@ -68,9 +68,11 @@ def _stores(folder: Path | None) -> list[Path]:
 
 
 def _existing(name: str, folder: Path | None) -> Path:
+    """Return the folder of the only store whose name starts with `name`."""
     found = [path for path in _stores(folder) if path.name.startswith(name)]
     if len(found) != 1:
-        raise LaminaError(f"{name}: {'no store' if not found else 'more than one store'} of that name: see `lamina cache list`")
+        what = "there is no store of that name" if not found else "more than one store has that name"
+        raise LaminaError(f"{name}: {what}. Fix: choose a name from `lamina cache list`")
     return found[0]
 
 
@@ -102,12 +104,12 @@ def _summary(path: Path) -> StoreSummary:
 
 
 def _bytes(path: Path) -> int:
-    """Return the size of its shards and index; drafts do not count."""
+    """Return the size of a store's shards and index; drafts do not count."""
     return sum(file.stat().st_size for file in [*path.glob("[0-9]*.bin"), *path.glob("store.json")])
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago a time was, in the largest whole unit.
+    """Return how long ago a time was, in the largest unit that gives 2 or more.
 
     >>> ago(time.time() - 7300)
     '2 hours'

@@ -1,4 +1,4 @@
-"""The options of the store: when and how the states of frozen layers are stored."""
+"""The options of the store: when and how to store the states of frozen layers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ Dtype = Literal["float32", "float16", "int8"]
 
 
 class CacheOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    """When to store hidden states of frozen layers, and in which number format."""
 
-    use: Literal["auto", "always", "never"] = "auto"  # always: a recipe whose states cannot be stored is a mistake
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    use: Literal["auto", "always", "never"] = "auto"
+    """Use the store if possible, always (an error if impossible), or never."""
     dtype: Dtype = "float16"
-    max_gb: float = Field(default=20.0, ge=0)  # of one training's states; beyond it the encoder runs live
+    """Number format of stored states."""
+    max_gb: float = Field(default=20.0, ge=0)
+    """Largest size of the stored states of one run in GB; beyond it, the encoder computes them in every epoch."""

@@ -1,12 +1,12 @@
 """The store: hidden states of frozen layers, computed once for each window, then read in every epoch.
 
-A store is a folder of shards. Each holds the states of some windows without padding, ``[tokens, layers, H]``, to be
-memory-mapped. int8 first subtracts the mean of every channel over the shard, and gives every token and layer a scale;
-means and scales stand before the values. ``store.json`` describes the contents and has a checksum for each shard.
+A store is a folder of shards. A shard holds the states of some windows without padding, ``[tokens, layers, H]``, and is
+memory-mapped. int8 first subtracts the mean of every channel over the shard, and gives every token and layer a scale.
+Means and scales precede the values in the file. ``store.json`` describes the contents and has a checksum for each shard.
 Shards are written whole or not at all. So an interrupted extraction keeps its shards, and a damaged shard is computed again.
 
 One process writes at a time (``write.lock``); others wait for it. Readers hold ``use.lock``, so that no process clears
-a store which a training reads.
+a store which a run reads.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from lamina.utils.progress import Progress, Silent
 
 FORMAT = 1
 SHARD_BYTES = 64 << 20
-MANY = 256  # shards; a larger store has larger ones
+MANY = 256  # largest number of shards; a larger store has larger shards
 
 Extract = Callable[[Longs], Tensor]
-"""Windows -> their states of all layers of the store without padding, [tokens, layers, H] float32."""
+"""Return the states of some windows, all layers of the store, without padding: [tokens, layers, H] float32."""
 
 
 class StoreError(LaminaError):
-    """The store cannot be written or read; the states can still be computed."""
+    """Raised when a store cannot be written or read; the states can still be computed in every epoch."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds. Equal contents have equal states, so they share a store."""
+    """The contents of a store. Equal contents have equal states, so they share a store."""
 
     weights: str  # fingerprint of the frozen layers
     windows: str  # fingerprint of the texts, the tokenizer and the window settings
@@ -58,24 +58,27 @@ class Contents:
     hidden: int
     positions: Literal["tokens", "cls"]
     dtype: Dtype
-    model: str = field(default="", compare=False)  # shown to users
+    model: str = field(default="", compare=False)  # for messages
     data: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
+        """Return the name of the store's folder."""
         parts = (FORMAT, self.weights, self.windows, self.layers, self.hidden, self.positions, self.dtype)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
     def bytes(self, tokens: int) -> int:
-        """Return the size of so many tokens in one shard."""
+        """Return the size of `tokens` tokens in one shard, in bytes."""
         each, layers = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden, len(self.layers)
         return tokens * layers * each + (0 if self.dtype != "int8" else 4 * layers * self.hidden + 2 * tokens * layers)
 
 
 @dataclass
 class Shard:
-    first: int  # window
-    last: int  # exclusive
+    """Consecutive windows whose states are in one file."""
+
+    first: int  # first window
+    last: int  # last window, exclusive
     bytes: int
     crc32: int | None = None  # None: not written yet
 
@@ -85,7 +88,7 @@ class Store:
 
     def __init__(self, folder: Path, contents: Contents, starts: Longs, shards: Sequence[Shard], in_use: Lock) -> None:
         self.contents = contents
-        self._starts = starts  # [W + 1] tokens of the store
+        self._starts = starts  # [W + 1] first token of each window
         self._first = np.array([shard.first for shard in shards])
         tokens = [int(starts[shard.last] - starts[shard.first]) for shard in shards]
         self._shards = [_map(folder / shard_file(n), contents, count) for n, count in enumerate(tokens)]
@@ -105,12 +108,13 @@ class Store:
         return HiddenStack(layers, states.unbind(0), mask[:, :width], depth=max(layers))
 
     def close(self) -> None:
+        """Release the lock that protects the store from `lamina cache clear`."""
         self._in_use.close()
 
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A shard's tensors, read from its file when they are touched."""
+    """The tensors of a shard, memory-mapped from its file."""
 
     values: Tensor  # [tokens, layers, H]
     centre: Tensor | None = None  # [layers, H]
@@ -126,7 +130,7 @@ class _Mapped:
 def open_store(
     contents: Contents, starts: Longs, extract: Extract, *, progress: Progress | None = None, folder: Path | None = None
 ) -> Store:
-    """Open the store of `contents`; compute what is missing. Window w has the tokens ``starts[w]:starts[w + 1]``."""
+    """Open the store of `contents`, and compute missing shards. Window w has the tokens ``starts[w]:starts[w + 1]``."""
     progress = progress or Silent()
     folder = (folder or stores_folder()) / contents.key
     try:
@@ -139,12 +143,13 @@ def open_store(
                 for number, reason in _missing(folder, shards).items():
                     shards[number].crc32 = None
                     if reason:
-                        progress.say(f"{folder / shard_file(number)}: {reason}: computing it again")
+                        progress.say(f"{folder / shard_file(number)}: {reason}; it is computed again")
                 _write_missing(folder, contents, shards, extract, progress)
         os.utime(folder / "store.json")  # the time of its last use
         return Store(folder, contents, starts, shards, in_use)
     except OSError as error:
-        raise StoreError(f"{error.filename or folder}: {error.strerror or error}") from error
+        what = f"{error.filename or folder}: {error.strerror or error}"
+        raise StoreError(f"{what}. Fix: set LAMINA_CACHE to another folder, or cache.use=never") from error
     except LaminaError as error:
         if isinstance(error.__cause__, OSError):
             raise StoreError(str(error)) from error
@@ -155,15 +160,17 @@ def stores_folder() -> Path:
     return cache_folder() / "states"
 
 
-# Writing.
+# Write.
 
 
 def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extract: Extract, progress: Progress) -> None:
+    """Compute and write the missing shards."""
     remove_drafts(folder)
     missing = {number: shard for number, shard in enumerate(shards) if shard.crc32 is None}
     needed, free = sum(shard.bytes for shard in missing.values()), shutil.disk_usage(folder).free
     if needed > 0.95 * free:
-        raise StoreError(f"{folder}: needs {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free")
+        what = f"the store needs {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free"
+        raise StoreError(f"{folder}: {what}. Fix: clear old stores with `lamina cache clear`, or set cache.use=never")
     windows = sum(shard.last - shard.first for shard in shards)
     progress.start("storing", windows, windows - sum(shard.last - shard.first for shard in missing.values()))
     for number, shard in missing.items():
@@ -186,7 +193,7 @@ def _write_shard(path: Path, parts: Sequence[Tensor]) -> None:
 
 
 def _delete_written(folder: Path, contents: Contents, shards: Sequence[Shard], written: dict[int, Shard]) -> None:
-    """Delete what was written: the disk is full, so the store cannot become complete."""
+    """Delete the shards of this extraction: the disk is full, so the store cannot become complete."""
     for number, shard in written.items():
         (folder / shard_file(number)).unlink(missing_ok=True)
         shard.crc32 = None
@@ -219,7 +226,7 @@ def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
 
 
 def _cut_into_shards(contents: Contents, starts: Longs) -> list[Shard]:
-    """Cut the windows, in order, into shards of about equal size."""
+    """Return the windows, in order, cut into shards of about equal size."""
     shards, first = [], 0
     tokens = int(starts[-1])
     room = max(1, SHARD_BYTES // contents.bytes(1), -(-tokens // MANY))  # tokens
@@ -246,17 +253,17 @@ def _read_index(folder: Path, contents: Contents, starts: Longs) -> list[Shard]:
     return shards
 
 
-# Checking.
+# Check.
 
 
 def _missing(folder: Path, shards: Sequence[Shard]) -> dict[int, str]:
-    """Return the shards that must be computed, each with the reason; "" if it was never written."""
+    """Return the shards to compute, each with the reason; "" if it was never written."""
     wrong = {number: damage(folder / shard_file(number), shard) for number, shard in enumerate(shards)}
     return {number: reason for number, reason in wrong.items() if reason is not None}
 
 
 def damage(path: Path, shard: Shard) -> str | None:
-    """Return what is wrong with a shard's file; "" if it was never written, None if nothing is."""
+    """Return what is wrong with a shard's file: "" if it was never written, None if it is intact."""
     if shard.crc32 is None:
         return ""
     try:
@@ -282,10 +289,11 @@ def shard_file(number: int) -> str:
 
 @contextmanager
 def _writing(folder: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock for writing; wait for another process that holds it."""
     try:
         lock = Lock(folder / "write.lock", wait=False)
     except BusyError:
-        progress.say(f"another process is writing {folder}: waiting for it")
+        progress.say(f"{folder}: waiting for another process that writes this store")
         lock = Lock(folder / "write.lock")
     try:
         yield
