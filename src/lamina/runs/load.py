@@ -96,7 +96,7 @@ def load_trained(
     elif revision is not None:
         raise LaminaError(f"{name}: a folder has no revisions. Fix: leave revision out, or name a hub id owner/name")
     if Run(folder).recipe.is_file() or Run(folder).exists:
-        if tokenizer is not None and expanded(tokenizer).resolve() != folder.resolve():
+        if tokenizer not in (None, str(name)) and expanded(str(tokenizer)).resolve() != folder.resolve():
             raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave out {tokenizer!r}")
         with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
             return _load_run(folder, device)
