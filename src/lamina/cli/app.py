@@ -50,7 +50,7 @@ DataOption = Annotated[
     str,
     typer.Option(
         "--data",
-        help="Read this data: a SQuAD JSON, CSV or JSONL file, a table of sentences, or a name of `lamina data list`.",
+        help="Read questions or sentences: a JSON, JSONL, CSV, TSV or parquet file, or the name of a dataset.",
         rich_help_panel=DATA,
     ),
 ]

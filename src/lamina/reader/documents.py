@@ -58,6 +58,10 @@ class Document:
         >>> text = "It rained. The mill was built by Ada. It is red."
         >>> text[slice(*Document("", text).sentence(33, 36))]
         'The mill was built by Ada.'
+
+        Args:
+            start: The index of the first character of the span in `text`.
+            end: The index after its last character.
         """
         low, high = max(0, start - _REACH), min(len(self.text), end + _REACH)
         before = [match.end() for match in _SENTENCE_END.finditer(self.text, low, start)]

@@ -80,7 +80,8 @@ def train(
         progress: Where progress goes; nowhere if None.
         watch: Called after each evaluation with the share of the run that is done, from 0 to 1, and the score on the
             held-out split, in percent. True stops the run there.
-        **overrides: More changes of the recipe, by names with dots: ``**{"train.epochs": 0.5}``.
+        **overrides: More changes of the recipe, by names with dots: ``**{"train.epochs": 0.5}``. Type checkers accept a
+            ``dict[str, Any]`` here; `settings` takes any mapping.
 
     Returns:
         The paths of the run folder. `lamina.load` takes ``run.path``.

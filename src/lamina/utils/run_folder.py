@@ -60,10 +60,12 @@ class TrainingFolder:
 
     @property
     def exists(self) -> bool:
+        """Whether the run has begun: its info file exists."""
         return self.info.is_file()
 
     @property
     def finished(self) -> bool:
+        """Whether training has finished."""
         return self.exists and read_object(self.info).get("finished") is True
 
 
