@@ -27,7 +27,7 @@ LAMINA = Path(sys.executable).with_name("lamina")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small corpus, a recipe for it and a run of it."""
+    """Write a small corpus and a recipe, and train a run."""
     folder = tmp_path_factory.mktemp("cli with spaces")
     (folder / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     (folder / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(15)[60:])))
@@ -46,7 +46,7 @@ def test_version_and_help_do_not_import_torch() -> None:
     assert lamina("--version").out == f"lamina {library.__version__}\n"
 
 
-def test_train_refuses_to_overwrite_a_run_and_resumes_a_finished_one(folder: Path) -> None:
+def test_train_does_not_overwrite_a_run_and_resumes_a_finished_one(folder: Path) -> None:
     again = lamina("train", folder / "small.toml", "--out", folder / "run")
     assert again.code == 2
     assert "--resume" in again.err
@@ -119,7 +119,7 @@ def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
         (["train", "quickstart", "--set", "train.epoch=1"], "did you mean train.epochs"),
         (["train", "quickstart", "--set", "train.lr"], "--set train.lr"),
         (["train", "quickstart", "--set", "encoder.model=bert-base-cased"], "pretrained"),
-        (["train", "quickstart", "--set", "window.length=4000"], "lower window.length"),
+        (["train", "quickstart", "--set", "window.length=4000"], "Fix: set window.length to at most"),
         (["evaluate", "nowhere", "--data", "x.json"], "not a run folder"),
         (["score", "--data", "nothing.json", "--predictions", "p.json"], "nothing.json"),
         (["ask", "--context", "nothing.txt", "Who?"], "nothing.txt"),
@@ -138,13 +138,13 @@ def test_mistakes_get_one_line_and_exit_2(
     assert result.err.count("\n") == 1
 
 
-def test_an_empty_question_and_an_empty_text_are_refused(folder: Path) -> None:
+def test_empty_question_and_empty_text_raise(folder: Path) -> None:
     story = folder / "story.txt"
     assert "empty" in lamina("ask", "--model", folder / "run", "--context", story, " ").err
     assert "empty" in lamina("ask", "--model", folder / "run", "--context", "-", "Who?", stdin=b"  ").err
 
 
-def test_a_damaged_model_gets_one_line(folder: Path, tmp_path: Path) -> None:
+def test_damaged_model_prints_one_line(folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "run"
     broken.mkdir()
     for file in (folder / "run").iterdir():
@@ -250,7 +250,7 @@ def test_ctrl_c_saves_and_exits_130(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_is_no_error() -> None:
+def test_closed_pipe_is_no_error() -> None:
     done = subprocess.run(f"'{LAMINA}' recipes show quickstart | head -n 1", shell=True, capture_output=True)
     assert done.returncode == 0
     assert not done.stderr

@@ -281,7 +281,7 @@ def test_data_of_sentences_that_does_not_fit(data: dict[str, Any], line: str) ->
 
 
 def test_data_of_sentences_is_not_for_questions() -> None:
-    with pytest.raises(LaminaError, match=r"data\.per_class is for sentences, but head\.type 'span' answers questions"):
+    with pytest.raises(LaminaError, match=r"data\.per_class: is for sentences, but head\.type 'span' answers questions"):
         build_on_meta(parse_recipe({"data": {"train": "t", "per_class": 3}}))
 
 

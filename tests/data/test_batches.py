@@ -37,13 +37,13 @@ def test_pack_begins_a_run_only_when_the_item_does_not_fit(lengths: list[int], t
         assert len(grown) > rows or max(lengths[i] for i in grown) * len(grown) > tokens
 
 
-def test_a_batch_is_the_windows_padded_on_the_right() -> None:
+def test_batch_has_the_windows_padded_on_the_right() -> None:
     made = dataclasses.replace(windows(corpus(3)), pad=77)
     rows = [9, 0, 4, 4]
     batch = make_batch(made, rows)
     width = max(int(made.lengths[row]) for row in rows)
     assert batch.ids.shape == (4, width)
-    assert len({int(made.lengths[row]) for row in rows}) > 1, "padding is what this is about"
+    assert len({int(made.lengths[row]) for row in rows}) > 1, "the batch needs padding"
     for i, row in enumerate(rows):
         own = slice(int(made.starts[row]), int(made.starts[row + 1]))
         gap = width - int(made.lengths[row])
@@ -56,7 +56,7 @@ def test_a_batch_is_the_windows_padded_on_the_right() -> None:
     assert (batch.ids.dtype, batch.mask.dtype, batch.gold.dtype) == (torch.int64, torch.bool, torch.int64)
 
 
-def test_a_batch_on_another_device_is_the_same_batch() -> None:
+def test_batch_on_another_device_is_the_same() -> None:
     batch = make_batch(windows(corpus(1)), np.array([0, 1]))
     moved = batch.to(torch.device("meta"))
     assert moved.windows == batch.windows
@@ -66,5 +66,5 @@ def test_a_batch_on_another_device_is_the_same_batch() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 5])
-def test_what_is_longer_than_the_budget_stands_alone(tokens: int) -> None:
+def test_item_longer_than_the_budget_is_alone(tokens: int) -> None:
     assert [run.tolist() for run in pack(np.array([9, 1, 9]), tokens)] == [[0], [1], [2]]

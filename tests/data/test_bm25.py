@@ -1,4 +1,4 @@
-"""BM25 against a naive one, and questions put to several paragraphs."""
+"""BM25 against a simple reference, and questions with neighbouring paragraphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def naive(texts: list[str], query: str) -> list[float]:
 
 @settings(max_examples=60)
 @given(TEXTS, st.lists(st.sampled_from(["owl", "mouse", "barn", "서울", "unheard"]), max_size=5).map(" ".join))
-def test_scores_are_those_of_the_formula(texts: list[str], query: str) -> None:
+def test_scores_equal_the_formula(texts: list[str], query: str) -> None:
     search = BM25Index(texts)
     np.testing.assert_allclose(search.scores(query), naive(texts, query), rtol=1e-5, atol=1e-6)
     scores = search.scores(query).tolist()
@@ -60,13 +60,13 @@ def test_words() -> None:
     assert search_terms("가 나다") == ["가", "나다"] and search_terms(" ?!") == []
 
 
-def test_a_particle_does_not_hide_a_word() -> None:
+def test_particle_does_not_hide_a_word() -> None:
     search = BM25Index(["부산은 바다에 있다.", "서울에서는 한강이 흐른다."])
     assert next(search.best("서울은 어디에?")) == 1
 
 
 @pytest.mark.parametrize("hits", ["drop", "answerable", "impossible"])
-def test_each_question_gets_its_own_paragraph_and_those_most_like_it(hits: Hits, tmp_path: Path) -> None:
+def test_each_question_gets_its_own_and_the_most_similar_paragraphs(hits: Hits, tmp_path: Path) -> None:
     examples = corpus()
     made = with_neighbours(examples, 4, seed=3, hits=hits)
     path = tmp_path / "a.jsonl"
@@ -98,7 +98,7 @@ def test_each_question_gets_its_own_paragraph_and_those_most_like_it(hits: Hits,
     assert made.hits == found > 0
 
 
-def test_the_order_is_drawn_by_the_seed() -> None:
+def test_order_is_drawn_by_the_seed() -> None:
     examples = corpus()
     places = {
         seed: [
@@ -113,28 +113,28 @@ def test_the_order_is_drawn_by_the_seed() -> None:
     assert with_neighbours(examples, 3, seed=1) == with_neighbours(examples, 3, seed=1)
 
 
-def test_the_own_paragraph_keeps_its_place(tmp_path: Path) -> None:
+def test_answer_keeps_its_position_in_the_own_paragraph(tmp_path: Path) -> None:
     text = "An owl, then a barn owl."
     examples = [Example("a", "Which owl?", text, (Answer("owl", 20),), "a", "t"), Example("b", "Who?", "Nobody.", (), "b", "u")]
     multi_context.write_questions(tmp_path / "a.json", with_neighbours(examples, 5).questions)
     read = load_examples(str(tmp_path / "a.json"))
     assert [one.answers for one in read if one.group == "a" and one.context == text] == [(Answer("owl", 20),)]
-    assert len(read) == 4, "there are no more paragraphs than two"
+    assert len(read) == 4, "there are only two paragraphs"
 
 
-def test_questions_that_have_several_contexts_already() -> None:
+def test_questions_with_several_contexts_raise() -> None:
     examples = [Example(f"a#{k}", "Who?", f"text {k}", (), "a", "t") for k in range(2)]
     with pytest.raises(LaminaError, match="several contexts already"):
         with_neighbours(examples, 3)
 
 
-def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(LaminaError, match=r"pip install 'lamina-qa\[contexts\]'"):
         BM25Index(["text"])
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_neighbours_command(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text(json.dumps(to_squad(corpus())))
     out = tmp_path / "three.jsonl"
     result = lamina("data", "contexts", tmp_path / "dev.json", "--bm25", 3, "--out", out, "--seed", 5)
@@ -150,7 +150,7 @@ def test_the_command(tmp_path: Path) -> None:
         (("--bm25", 0, "--out", out), "bm25"),
         (("--bm25", 2, "--out", tmp_path / "x.csv"), "Fix: name it .jsonl or .json"),
         (("--bm25", 2, "--out", tmp_path / "x.txt"), "unknown ending"),
-        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten"),
+        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten. Fix: name another file"),
     ):
         wrong = lamina("data", "contexts", tmp_path / "dev.json", *arguments)
         assert wrong.code == 2 and message in wrong.err

@@ -1,4 +1,4 @@
-"""The bundled corpus: what it promises about form, splits, questions and difficulty."""
+"""The bundled corpus: its form, splits, questions and difficulty."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9']+", text.lower())
 
 
-# Form
+# ---- form
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_same_seed_gives_the_same_corpus_and_another_seed_another(split: Split) -> None:
+def test_equal_seeds_give_equal_corpora_and_others_do_not(split: Split) -> None:
     small = make(split, articles=6)
     assert json.dumps(small) == json.dumps(make(split, articles=6))
     assert small != make(split, articles=6, seed=1)
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_first_articles_do_not_depend_on_how_many_follow(split: Split) -> None:
+def test_first_articles_do_not_depend_on_their_number(split: Split) -> None:
     assert make(split, articles=17)["data"] == corpus(split)["data"][:17]
 
 
-def test_known_words_open_the_corpus_on_every_platform() -> None:
+def test_first_words_are_the_same_on_every_platform() -> None:
     assert [article["title"] for article in corpus("train")["data"][:2]] == FIRST_TITLES
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_reader_takes_it(split: Split) -> None:
+def test_corpus_parses(split: Split) -> None:
     examples = list(squad.parse_corpus(corpus(split), "fables"))
     assert len(examples) == len(questions(split))
 
@@ -115,14 +115,14 @@ def test_text_is_clean(split: Split) -> None:
     assert all(qa["question"].endswith("?") for qa in questions(split))
 
 
-def test_bad_arguments_are_named() -> None:
+def test_bad_arguments_raise() -> None:
     with pytest.raises(ValueError, match="test"):
         make("test")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="-1"):
         make("train", articles=-1)
 
 
-# Tables
+# ---- tables
 
 
 def templates(kind: ArticleKind, split: Split) -> Iterator[str]:
@@ -134,7 +134,7 @@ def templates(kind: ArticleKind, split: Split) -> Iterator[str]:
     )
 
 
-def test_there_are_many_kinds_each_with_many_relations_and_wordings() -> None:
+def test_many_kinds_with_many_relations_and_wordings() -> None:
     assert len(KINDS) >= 10
     for kind in KINDS:
         assert len(kind.relations) >= 8
@@ -174,7 +174,7 @@ def test_no_question_form_is_used_by_two_relations_of_a_kind() -> None:
 
 
 def name_words(split: Split) -> set[str]:
-    """Every word that the names of a split can be made of."""
+    """Return every word that names of a split can have."""
     lexicon = LEXICONS[split]
     joined = (
         (lexicon.surname_heads, lexicon.surname_tails),
@@ -193,7 +193,7 @@ def test_no_name_is_in_both_splits() -> None:
         assert not capitalised & name_words(cast(Split, other))
 
 
-# Questions
+# ---- questions
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -206,7 +206,7 @@ def test_every_kind_of_article_and_of_question_occurs(split: Split) -> None:
         assert answered & {relation.name for relation in kind.relations}
 
 
-def test_negative_questions_are_also_answered() -> None:
+def test_some_negative_questions_have_answers() -> None:
     negative = [qa for qa in questions("train") if re.search(r"\b(not|never|no|refuse)\b", qa["question"])]
     answered = sum(not qa["is_impossible"] for qa in negative) / len(negative)
     assert 0.4 < answered < 0.85
@@ -218,8 +218,8 @@ def test_matching_words_is_not_enough() -> None:
     assert score_squad2(golds, predictions)["f1"] < 45
 
 
-def test_the_question_alone_does_not_tell_whether_it_has_an_answer() -> None:
-    """Naive Bayes over the words of the train questions barely beats answering always."""
+def test_question_alone_does_not_predict_whether_it_has_an_answer() -> None:
+    """Classify with naive Bayes over the words of the training questions: hardly better than always answering."""
     counts = {flag: Counter[str]() for flag in (False, True)}
     sizes = Counter(qa["is_impossible"] for qa in questions("train"))
     for qa in questions("train"):

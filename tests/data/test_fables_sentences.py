@@ -1,4 +1,4 @@
-"""The bundled sentences: what they promise about form, splits, labels and difficulty."""
+"""The bundled sentences: their form, splits, labels and difficulty."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9']+", text.lower())
 
 
-# Form
+# ---- form
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_seed_decides_and_the_first_rows_do_not_depend_on_how_many_follow(task: SentenceTask, split: Split) -> None:
+def test_rows_depend_on_the_seed_and_not_on_their_number(task: SentenceTask, split: Split) -> None:
     assert make_sentences(task, split, count=40) == rows(task, split)[:40]
     assert make_sentences(task, split, count=40, seed=1) != rows(task, split)[:40]
     assert make_sentences(task, split, count=0) == []
 
 
-def test_known_words_open_it_on_every_platform() -> None:
+def test_first_words_are_the_same_on_every_platform() -> None:
     assert rows("sentiment", "train")[0].first == FIRST
 
 
@@ -66,7 +66,7 @@ def test_size_and_clean_texts(task: SentenceTask, split: Split, count: int) -> N
         assert text[0].isupper() and text[-1] in ".!", text
 
 
-def test_bad_arguments_are_named() -> None:
+def test_bad_arguments_raise() -> None:
     with pytest.raises(ValueError, match=r"irony.*sentiment, paraphrase, similarity"):
         make_sentences("irony", "dev")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="test"):
@@ -83,11 +83,11 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
         assert read_sentences(Path(path)) == make_sentences(task, split, count=count)  # type: ignore[arg-type]
 
 
-# Splits
+# ---- splits
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_splits_share_no_name(task: SentenceTask) -> None:
+def test_splits_share_no_name(task: SentenceTask) -> None:
     lexicon = LEXICONS["dev"]
     heads = (*lexicon.surname_heads, *lexicon.town_heads, *lexicon.river_heads, *lexicon.men, *lexicon.women)
     pattern = re.compile(rf"\b(?:{'|'.join(lexicon.men + lexicon.women)}|(?:{'|'.join(lexicon.town_heads)})[a-z]+)\b")
@@ -96,7 +96,7 @@ def test_the_splits_share_no_name(task: SentenceTask) -> None:
     assert not set(texts(task, "train")) & set(texts(task, "dev"))
 
 
-def test_the_splits_share_no_template_but_two_words_of_praise_in_three() -> None:
+def test_splits_share_no_template_but_two_words_of_praise_in_three() -> None:
     ours, theirs = ({t for part in _phrases(split) for t in part} for split in SPLITS)
     assert not ours & theirs
     assert set(FRAMES["train"]) & set(FRAMES["dev"]) == {"{}"}
@@ -116,15 +116,15 @@ def _phrases(split: Split) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_every_template_of_opinions_is_used(split: Split) -> None:
-    said = [row.first for row in make_sentences("sentiment", split, count=1500)]
+    texts_made = [row.first for row in make_sentences("sentiment", split, count=1500)]
     for template in chain.from_iterable(_phrases(split)):
         longest = max(re.split(r"\{\w+\}", template), key=len).strip()
-        assert any(longest.lower() in text.lower() for text in said), template
+        assert any(longest.lower() in text.lower() for text in texts_made), template
     assert {way for ways in WAYS.values() for way, _ in ways} == set(PHRASES[split].__slots__)
     assert all(len(aspects) > 1 for _, aspects in ASPECTS.values())
 
 
-# Labels
+# ---- labels
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -154,14 +154,14 @@ def test_similarity_counts_facts() -> None:
     assert similarity(one, one) == similarity(one, Statement(one.kind, one.naming, one.facts[::-1])) == 5
     assert similarity(single, revalued(single, drawn)) == 3.8
     assert similarity(single, renamed(single, drawn)) == 3.4
-    assert similarity(single, turned(single, drawn)) == 2.6, "the same value of another relation is nothing shared"
+    assert similarity(single, turned(single, drawn)) == 2.6, "an equal value of another relation does not count"
     assert similarity(one, swapped(one)) == 3.8
     assert similarity(one, single) == similarity(single, one) == 4.2
     other = next(kind for kind in (opposed(drawn) for _ in range(99)) if kind.kind is not one.kind)
     assert similarity(one, other) == 0
 
 
-def test_changes_change_what_they_say() -> None:
+def test_changes_change_the_facts() -> None:
     drawn = source()
     for _ in range(50):
         one = opposed(drawn)
@@ -173,7 +173,7 @@ def test_changes_change_what_they_say() -> None:
         assert turned(single, drawn).values == {(one.facts[0].relation.opposite, "x")}
 
 
-# Difficulty
+# ---- difficulty
 
 
 def overlap(row: Sentence) -> float:
@@ -182,23 +182,23 @@ def overlap(row: Sentence) -> float:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_word_overlap_does_not_tell_paraphrases(split: Split) -> None:
+def test_word_overlap_does_not_predict_paraphrases(split: Split) -> None:
     shares = np.array([overlap(row) for row in rows("paraphrase", split)])
     same = np.array([row.label == "1" for row in rows("paraphrase", split)])
     best = max(max(np.mean((shares >= cut) == same), np.mean((shares < cut) == same)) for cut in np.unique(shares))
     assert best < 0.72
-    assert np.mean(shares[~same] > np.median(shares[same])) > 0.25, "many pairs that only seem to say the same"
+    assert np.mean(shares[~same] > np.median(shares[same])) > 0.25, "many pairs share words but not their meaning"
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_word_overlap_tells_similarity_only_in_part(split: Split) -> None:
+def test_word_overlap_predicts_similarity_only_partly(split: Split) -> None:
     shares = [overlap(row) for row in rows("similarity", split)]
     scores = [float(row.label or "nan") for row in rows("similarity", split)]
     assert 0.3 < np.corrcoef(shares, scores)[0, 1] < 0.7
 
 
-def test_counted_words_do_not_tell_sentiment() -> None:
-    """Naive Bayes over single words, which does not know what is denied and what others are said to think."""
+def test_word_counts_do_not_predict_sentiment() -> None:
+    """Classify with naive Bayes over single words, which ignores negation and reported opinions."""
     counts = {label: Counter[str]() for label in "01234"}
     for row in rows("sentiment", "train"):
         counts[row.label or ""].update(words(row.first))
@@ -215,4 +215,4 @@ def test_counted_words_do_not_tell_sentiment() -> None:
         return sum(guess(row.first) == row.label for row in rows("sentiment", split)) / len(rows("sentiment", split))
 
     assert accuracy("dev") < 0.4
-    assert accuracy("train") > 0.4, "the baseline does learn"
+    assert accuracy("train") > 0.4, "the baseline learned something"

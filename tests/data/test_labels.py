@@ -17,12 +17,12 @@ def test_classes_are_numbered_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("label", ["5.2", "-0.1", "nan", "inf", "many", ""])
-def test_a_score_is_a_number_within_its_bounds(label: str) -> None:
+def test_score_is_a_number_within_its_bounds(label: str) -> None:
     with pytest.raises(LaminaError, match=r"is no number from 0 to 5 \(data\.scores\)"):
         Labels(low=0, high=5).number(label)
 
 
-def test_the_bounds_belong_to_the_scores() -> None:
+def test_bounds_are_valid_scores() -> None:
     labels = Labels(low=1, high=5)
     assert labels.are_scores
     assert [labels.number("1"), labels.number("5.000")] == [1, 5]
@@ -34,7 +34,7 @@ def test_every_finite_number_is_a_score(number: float) -> None:
     assert as_score(str(number)) == number
 
 
-def test_what_labels_seem_to_mean() -> None:
+def test_labels_in_finds_classes_or_scores() -> None:
     assert labels_in(["10", "9", "10"]).classes == ("9", "10")
     assert labels_in(["yes", "1", "no"]).classes == ("1", "no", "yes")
     assert labels_in(["0.0", "1.0"]).classes == ("0.0", "1.0")

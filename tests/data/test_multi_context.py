@@ -1,4 +1,4 @@
-"""Questions with several paragraphs: reading, checking and finding answers whatever their Unicode form."""
+"""Questions with several paragraphs: reading, checking, and finding answers in any Unicode form."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def written(path: Path, questions: list[Any]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "data.json", "a.jsonl.gz", "data.json.gz"])
-def test_every_shape_gives_the_same_examples(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same_examples(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / name, [OWLS, MOON])
     assert multi_context.holds_contexts(path)
     assert multi_context.read_multi_context(path) == EXAMPLES
     assert load_examples(str(path)) == EXAMPLES, "the name leads to the right reader"
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_files_are_read_back(tmp_path: Path) -> None:
     for name in ("b.json", "b.jsonl", "b.jsonl.xz"):
         multi_context.write_questions(tmp_path / name, [OWLS, MOON])
         assert load_examples(str(tmp_path / name)) == EXAMPLES
@@ -74,7 +74,7 @@ def test_answers_of_a_paragraph_are_its_own(tmp_path: Path) -> None:
     assert [example.answers for example in multi_context.read_multi_context(path)] == [(Answer("barn owl", 25),), ()]
 
 
-def test_the_question_has_one_article(tmp_path: Path) -> None:
+def test_question_has_one_article(tmp_path: Path) -> None:
     named = {"qa": OWLS["qa"] | {"article": "Birds"}, "paragraphs": OWLS["paragraphs"]}
     silent = {"qa": {"question": "Who?", "answer": ""}, "paragraphs": OWLS["paragraphs"]}
     untitled = {"qa": MOON["qa"], "paragraphs": [{"contents": "Far."}, {"contents": "Far."}]}
@@ -92,7 +92,7 @@ def test_several_answers_and_none_that_is_looked_at(tmp_path: Path) -> None:
     assert [example.answers for example in multi_context.read_multi_context(path, answers="ignore")] == [()] * 3
 
 
-def test_answers_that_are_null_and_answers_with_spaces_around(tmp_path: Path) -> None:
+def test_null_answers_and_answers_with_spaces_around(tmp_path: Path) -> None:
     qa = {"question": "What lives here?", "answers": None, "answer": " barn owl "}
     path = written(tmp_path / "a.jsonl", [{"qa": qa, "paragraphs": OWLS["paragraphs"][2:]}])
     assert multi_context.read_multi_context(path)[0].answers == (Answer("barn owl", 2),)
@@ -114,7 +114,7 @@ def test_answers_in_no_paragraph_are_warned_about(tmp_path: Path) -> None:
     assert not multi_context.holds_contexts(table), "a column of that name"
 
 
-def test_ids_that_come_twice(tmp_path: Path) -> None:
+def test_duplicate_ids(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", [OWLS, OWLS])
     with pytest.raises(LaminaError, match=r"a\.jsonl, line 2\.qa: the id 'owl' is not unique\. Fix: .*duplicate_ids"):
         load_examples(str(path))
@@ -148,7 +148,7 @@ def test_ids_that_come_twice(tmp_path: Path) -> None:
         ({"paragraphs": [{"contents": "a cat", "answers": ["owl"]}]}, "answer 'owl' is not in the contents. Fix: correct it"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_mistakes_raise_one_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     broken = {"qa": {"question": "Who?", "answer": "x"}, "paragraphs": [{"contents": "x"}]} | change
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(MOON) + "\n" + json.dumps(broken) + "\n")
@@ -167,7 +167,7 @@ def test_mistakes_are_one_line(tmp_path: Path, change: dict[str, Any], message: 
         ("a.json", json.dumps([{"qa": {}}]), r"\[0\]: paragraphs are missing\. Fix: give at least one"),
     ],
 )
-def test_files_that_are_none(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_files_of_other_formats_raise(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(LaminaError, match=message):
         load_examples(str(tmp_path / name))
@@ -196,7 +196,7 @@ def test_check_lists_every_problem(tmp_path: Path) -> None:
     assert good.code == 0 and "contexts=5" in good.out
 
 
-# Unicode
+# ---- Unicode
 
 LETTERS = st.sampled_from("가각갂힣한글서울aeéüếx .")
 SPELLED = st.lists(st.tuples(LETTERS, st.sampled_from(["NFC", "NFD"])), max_size=24)
@@ -209,8 +209,8 @@ def spell(letters: list[tuple[str, Form]]) -> str:
 @given(SPELLED, SPELLED.filter(bool))
 @example([("각", "NFD"), ("가", "NFD")], [("가", "NFD")])
 @example([("é", "NFD"), ("e", "NFC")], [("e", "NFC")])
-def test_the_first_occurrence_whatever_is_composed(context: list[tuple[str, Form]], wanted: list[tuple[str, Form]]) -> None:
-    """Compared letter by letter, as a reader would: no form of either text changes what is found, or where."""
+def test_first_occurrence_in_any_unicode_form(context: list[tuple[str, Form]], wanted: list[tuple[str, Form]]) -> None:
+    """Compare letter by letter, as a reader would: the form of either text changes neither the answer nor its place."""
     letters, sought = "".join(letter for letter, _ in context), "".join(letter for letter, _ in wanted)
     at = letters.find(sought)
     found = find_first(spell(context), spell(wanted))
@@ -221,7 +221,7 @@ def test_the_first_occurrence_whatever_is_composed(context: list[tuple[str, Form
 
 
 @given(SPELLED.filter(bool), st.data())
-def test_what_is_quoted_from_a_text_is_found_in_it(context: list[tuple[str, Form]], data: st.DataObject) -> None:
+def test_quote_of_a_text_is_found_in_it(context: list[tuple[str, Form]], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(context) - 1))
     last = data.draw(st.integers(first + 1, len(context)))
     text = spell(context)
@@ -241,8 +241,8 @@ def test_every_character_that_decomposes_keeps_its_place() -> None:
             assert places[:2] == [0, 1] and places[-2:] == [1 + len(apart), 2 + len(apart)]
 
 
-def test_a_place_within_what_changed_is_no_place() -> None:
-    """Reordered and composed to two characters, of which the second is nowhere in the original."""
+def test_place_within_a_changed_character_is_no_place() -> None:
+    """Use a text that is reordered and composed to two characters, of which the original does not have the second."""
     context = "a\u0301\u0323 and a\u0301"
     composed = unicodedata.normalize("NFC", context)
     assert composed.startswith("ạ\u0301")
@@ -251,7 +251,7 @@ def test_a_place_within_what_changed_is_no_place() -> None:
     assert find_first(context, "á") == Answer("a\u0301", 8)
 
 
-def test_a_decomposed_file_has_the_same_labels(tmp_path: Path) -> None:
+def test_decomposed_file_has_the_same_labels(tmp_path: Path) -> None:
     question = {
         "qa": {"id": "k", "question": "누가 지었나?", "answer": "세종대왕"},
         "paragraphs": [

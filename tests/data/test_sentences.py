@@ -32,7 +32,7 @@ def complaint(path: Path, columns: ColumnOptions | None = None, *, skip_broken: 
     return text[len(f"{path}: ") :]
 
 
-# Real files
+# ---- real files
 
 
 @pytest.mark.parametrize(
@@ -68,18 +68,18 @@ def test_quora_has_two_broken_lines(shared: Path) -> None:
     assert len(sentences) == 20212
 
 
-def test_quotes_of_real_files_are_csv_s_only_where_they_were_meant_so(shared: Path) -> None:
+def test_quotes_of_real_files(shared: Path) -> None:
     korean = read_sentences(shared / "data" / "korsts-train.tsv.xz")
     text = lzma.decompress((shared / "data" / "korsts-train.tsv.xz").read_bytes()).decode()
     assert [[s.first, s.second] for s in korean] == [
         [c.strip() for c in line.split("\t")[5:]] for line in text.split("\n")[1:-1]
     ]
     english = read_sentences(shared / "data" / "sts-train.csv.xz")
-    assert not any('""' in s.first for s in english), "doubled quotes are one"
+    assert not any('""' in s.first for s in english), "doubled quotes are read as one"
     assert sum('"' in s.first for s in english) > 200
 
 
-# Formats
+# ---- formats
 
 
 ROWS = [Sentence("x", "an owl, flying", "birds fly; some", "4.5"), Sentence("y", "it rains", "the sun shines", "0.5")]
@@ -89,7 +89,7 @@ ROWS = [Sentence("x", "an owl, flying", "birds fly; some", "4.5"), Sentence("y",
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz", "own.tsv.xz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_the_header_line_tells_the_delimiter(tmp_path: Path, delimiter: str, name: str, end: str, mark: str) -> None:
+def test_header_decides_the_delimiter(tmp_path: Path, delimiter: str, name: str, end: str, mark: str) -> None:
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([["id", "score", "sentence1", "sentence2"], *([s.id, s.label, s.first, s.second] for s in ROWS)])
@@ -98,7 +98,7 @@ def test_the_header_line_tells_the_delimiter(tmp_path: Path, delimiter: str, nam
     assert read_sentences(tmp_path / name) == ROWS
 
 
-def test_jsonl_takes_numbers_for_labels_and_ids(tmp_path: Path) -> None:
+def test_jsonl_labels_and_ids_may_be_numbers(tmp_path: Path) -> None:
     rows = [{"id": 7, "text": " so-so ", "label": 2}, {"text": "fine", "label": True}, {"id": "q", "text": "bad", "label": 0.5}]
     path = file(tmp_path, "\n".join(map(json.dumps, rows)) + "\n\n", "own.jsonl")
     assert [(s.id, s.first, s.label) for s in read_sentences(path, SentenceReading(labelled=False))] == [
@@ -113,7 +113,7 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_siz
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6), st.sampled_from(",;\t"))
-def test_what_the_csv_module_writes_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
+def test_csv_written_by_python_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *rows])
     found = read_sentences(file(tmp_path, out.getvalue()), SentenceReading(labelled=False))
@@ -125,14 +125,14 @@ PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n\t"), min
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PLAIN, min_size=1, max_size=8))
-def test_between_tabs_a_quote_out_of_place_makes_all_quotes_letters(tmp_path: Path, texts: list[str]) -> None:
+def test_quote_out_of_place_between_tabs_makes_all_quotes_letters(tmp_path: Path, texts: list[str]) -> None:
     texts = ['"Owls" fly.', '"Mice" do not.', 'He said: 5" of rain.', *(text.replace('""', '"') for text in texts)]
     lines = ["text\tlabel", *(f"{text}\t1" for text in texts)]
     found = read_sentences(file(tmp_path, "\n".join(lines) + "\n"))
     assert [s.first for s in found] == [text.strip() for text in texts]
 
 
-def test_a_quote_never_closed_costs_its_own_row_only(tmp_path: Path) -> None:
+def test_unclosed_quote_breaks_only_its_row(tmp_path: Path) -> None:
     text = 'text,label\n"one ""1""",0\n"two,1\n"three ""3""",0\nfour,1\n"five\nlines",1\n'
     path = file(tmp_path, text)
     assert complaint(path).startswith("line 3: ")
@@ -141,7 +141,7 @@ def test_a_quote_never_closed_costs_its_own_row_only(tmp_path: Path) -> None:
     assert [s.first for s in found] == ['one "1"', 'three "3"', "four", "five\nlines"]
 
 
-def test_the_limit_on_cells_is_put_back_whatever_happens(tmp_path: Path) -> None:
+def test_limit_on_cells_is_restored(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     kept = []
     for text in ("text,label\na,1\n", "when,where\n1,2\n", 'text,label\n"a,1\n'):
@@ -153,13 +153,13 @@ def test_the_limit_on_cells_is_put_back_whatever_happens(tmp_path: Path) -> None
     assert len(kept) == 2
 
 
-def test_a_long_text_is_no_obstacle(tmp_path: Path) -> None:
+def test_long_text_is_read(tmp_path: Path) -> None:
     long = "word " * 60_000
     assert read_sentences(file(tmp_path, f'text,label\n"{long}",1\n'))[0].first == long.strip()
-    assert csv.field_size_limit() < len(long), "the process's limit is as it was"
+    assert csv.field_size_limit() < len(long), "the limit of the process is restored"
 
 
-# Columns
+# ---- columns
 
 
 def test_usual_names_are_guessed(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_named_columns_win(tmp_path: Path) -> None:
     assert read_sentences(path, SentenceReading(ColumnOptions(second="sentence2"))) == [Sentence("1", "a", "b", "2")]
 
 
-def test_columns_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_columns_raise(tmp_path: Path) -> None:
     path = file(tmp_path, "key,tweet,mood\n1,a,b\n")
     assert complaint(path) == ("no column is surely the text: it has key, tweet, mood. Fix: name it with data.columns.first")
     assert complaint(path, ColumnOptions(first="twet")) == (
@@ -200,7 +200,7 @@ def test_ids_are_made_unique(tmp_path: Path) -> None:
     assert [s.id for s in read_sentences(path)] == ["x", "x#2", "x#2#2", "x#3", "5"]
 
 
-# Broken rows and files
+# ---- broken rows and files
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_broken_rows_of_jsonl(tmp_path: Path, row: str, message: str) -> None:
     assert complaint(path).startswith(f"line 2: {message}: 1 of 2 rows is broken")
 
 
-def test_a_label_that_is_no_number_among_scores(tmp_path: Path) -> None:
+def test_label_that_is_no_number_among_scores_raises(tmp_path: Path) -> None:
     scores = file(tmp_path, "text,label\na,0.5\nb,1\nc,n/a\n")
     assert complaint(scores).startswith("line 4: the label 'n/a' is no number, but the others are: 1 of 3 rows is broken")
     stray = file(tmp_path, "text,label\n" + "a,1\n" * 120 + "b,l\n", "stray.csv")
@@ -246,7 +246,7 @@ def test_a_label_that_is_no_number_among_scores(tmp_path: Path) -> None:
     assert len(read_sentences(classes)) == 21
 
 
-def test_many_broken_rows_give_the_first_lines(tmp_path: Path) -> None:
+def test_many_broken_rows_list_the_first_lines(tmp_path: Path) -> None:
     path = file(tmp_path, "text,label\na,1\n" + "b\n" * 9)
     with pytest.warns(LaminaWarning, match="9 of 10 rows are broken and skipped, at line 3, 4, 5, 6, 7 …"):
         read_sentences(path, SentenceReading(skip_broken=True))
@@ -272,7 +272,7 @@ def test_many_broken_rows_give_the_first_lines(tmp_path: Path) -> None:
         (b"{}", "a.json", "is no list of rows, but an object"),
         (b"question,context,answer\na,b,c\n", "a.csv", "is a file of questions to contexts, which the span heads read"),
         (b'{"question": "a", "context": "b"}', "a.jsonl", "is a file of questions to contexts"),
-        (b"text,label\n", "a.csv.xz", "not xz data, though named so"),
+        (b"text,label\n", "a.csv.xz", "not xz data, despite its name"),
     ],
 )
 def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, message: str) -> None:
@@ -281,18 +281,18 @@ def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, me
 
 
 def test_files_that_are_no_files(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "gone.csv").startswith("no such file")
+    assert complaint(tmp_path / "gone.csv") == "no such file. Fix: check the path"
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in complaint(tmp_path / "folder.csv")
 
 
-def test_what_a_file_seems_to_hold(tmp_path: Path) -> None:
+def test_format_of_a_file_is_recognised(tmp_path: Path) -> None:
     assert holds_sentences(file(tmp_path, "text,label\na,1\n"))
     assert not holds_sentences(file(tmp_path, "question,context,answer\na,b,c\n"))
     assert not holds_sentences(tmp_path / "gone.csv")
 
 
-def test_reading_well_is_silent(tmp_path: Path) -> None:
+def test_reading_a_good_file_does_not_warn(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_sentences(file(tmp_path, "text,label\na,1\n"), SentenceReading(skip_broken=True))

@@ -54,7 +54,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-# Names on this machine
+# ---- names on this machine
 
 
 def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeyp
     assert asked == ["dev"]
 
 
-def test_a_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None:
+def test_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None:
     write(data / "own.json")
     assert sources.locate_data("own.json") == data / "own.json"
     write(tmp_path / "own.json")
@@ -80,19 +80,19 @@ def test_a_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None
 
 
 @pytest.mark.parametrize("ending", ["", ".json", ".json.xz", ".jsonl.gz", ".csv", ".csv.xz", ".tsv", ".tsv.gz"])
-def test_the_data_folder_adds_the_ending(data: Path, ending: str) -> None:
+def test_data_folder_adds_the_ending(data: Path, ending: str) -> None:
     file = data / "sub" / f"own-v1.1{ending}"
     file.parent.mkdir()
     file.touch()
     assert sources.locate_data("sub/own-v1.1") == file
 
 
-def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert sources.locate_data("~/" + write(tmp_path / "own.json").name) == tmp_path / "own.json"
 
 
-def test_unknown_name_says_where_it_looked_and_what_is_close(data: Path) -> None:
+def test_unknown_name_lists_the_places_and_close_names(data: Path) -> None:
     write(data / "squad2-dev.json")
     text = complaint("squad2-dv")
     assert "no file squad2-dv" in text
@@ -100,30 +100,30 @@ def test_unknown_name_says_where_it_looked_and_what_is_close(data: Path) -> None
     assert "did you mean 'squad2-dev'" in text
 
 
-def test_unknown_path_is_compared_with_its_neighbours(tmp_path: Path) -> None:
+def test_unknown_path_suggests_close_names(tmp_path: Path) -> None:
     write(tmp_path / "corpora" / "train.json")
     text = complaint("corpora/trian.json")
     assert "$LAMINA_DATA is not set" in text
     assert "did you mean 'corpora/train.json'" in text
 
 
-def test_unknown_bundled_name() -> None:
+def test_unknown_bundled_name_raises() -> None:
     assert "'fables/train'" in complaint("fables/trian")
 
 
-def test_a_folder_is_not_data(tmp_path: Path) -> None:
+def test_folder_is_not_data(tmp_path: Path) -> None:
     write(tmp_path / "corpora" / "train.json")
     assert complaint("corpora").endswith("is a folder. Fix: name a file in it: train.json")
 
 
-def test_a_data_folder_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_DATA", "/nowhere/at/all")
     assert "/nowhere/at/all, which is no folder" in complaint("x")
     assert [listed.name for listed in sources.available()] == list(sources.BUNDLED)
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b"])
-def test_impossible_file_names(name: str) -> None:
+def test_impossible_file_names_raise(name: str) -> None:
     assert "no such data" in complaint(name)
 
 
@@ -137,10 +137,10 @@ def test_available(data: Path) -> None:
     assert sources.locate_data("sub/own.json") == file
 
 
-# Sentences
+# ---- sentences
 
 
-def test_sentences_have_the_same_kinds_of_names(tmp_path: Path, data: Path) -> None:
+def test_sentences_have_the_same_forms_of_names(tmp_path: Path, data: Path) -> None:
     (data / "owls.tsv").write_text("text\tlabel\tmood\nAn owl flies.\t1\tgood\n")
     expected = [Sentence("1", "An owl flies.", None, "1")]
     assert sources.load_sentences("owls") == sources.load_sentences("owls.tsv") == expected
@@ -159,14 +159,14 @@ def test_sentences_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["owls.tsv", "owls.csv", "owls.jsonl"])
-def test_sentences_are_no_questions(data: Path, name: str) -> None:
+def test_sentences_read_as_questions_raise(data: Path, name: str) -> None:
     text = '{"text": "An owl", "label": 1}\n' if name.endswith("jsonl") else "text\tlabel\nAn owl\t1\n"
     (data / name).write_text(text)
     with pytest.raises(LaminaError, match=r"^owls: holds labelled sentences, which the heads of sentences read, not questions"):
         sources.load_examples("owls")
 
 
-def test_questions_are_no_sentences(data: Path) -> None:
+def test_questions_read_as_sentences_raise(data: Path) -> None:
     write(data / "own.json")
     (data / "table.csv").write_text("question,context,answer\nWhat flies?,An owl flies.,An owl\n")
     for name in ("own", "table", "fables/dev"):
@@ -182,7 +182,7 @@ def test_bundled_sentences(name: str) -> None:
         sources.load_examples(name)
 
 
-def test_a_file_of_neither_kind_keeps_its_own_complaint(data: Path) -> None:
+def test_file_of_neither_kind_keeps_its_own_error(data: Path) -> None:
     (data / "odd.csv").write_text("when,where\n1,2\n")
     with pytest.raises(LaminaError, match="the header needs the columns question, context, answer"):
         sources.load_examples("odd")
@@ -190,13 +190,13 @@ def test_a_file_of_neither_kind_keeps_its_own_complaint(data: Path) -> None:
         sources.load_sentences("odd")
 
 
-def test_importing_is_light() -> None:
+def test_import_loads_no_large_library() -> None:
     code = "import sys, lamina.data.sources; print(*{'torch', 'huggingface_hub', 'regex', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 
 
-# The hub
+# ---- the hub
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -234,7 +234,7 @@ class Hub(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+        """Print nothing."""
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cached_hub(cache: Path, files: list[str]) -> None:
-    """The folders that huggingface_hub leaves behind when it fetched these files of ann/owls."""
+    """Write the folders that huggingface_hub leaves when it fetched these files of ann/owls."""
     root = cache / "datasets--ann--owls"
     (root / "refs").mkdir(parents=True)
     (root / "refs" / "main").write_text("1" * 40)
@@ -291,7 +291,7 @@ def test_fetches_from_the_hub(name: str, cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_split_is_the_file_of_that_whole_name_or_else_word() -> None:
+def test_split_is_the_file_with_that_name_or_word() -> None:
     assert str(sources.locate_data("ann/owls:dev")).endswith("data/dev.json")
     assert str(sources.locate_data("ann/owls:train")).endswith("data/train-v1.json")
     assert complaint("ann/owls:test") == (
@@ -301,7 +301,7 @@ def test_a_split_is_the_file_of_that_whole_name_or_else_word() -> None:
 
 
 @pytest.mark.usefixtures("hub")
-def test_what_the_hub_does_not_have() -> None:
+def test_missing_on_the_hub_raises() -> None:
     assert "ann/owls has no file gone.json" in complaint("hub:ann/owls/gone.json")
     assert "the hub has no dataset bob/owls for you" in complaint("hub:bob/owls/dev.json")
     text = complaint("bob/owls:dev")
@@ -371,7 +371,7 @@ def test_offline_the_cache_must_hold_all_shards(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("offline")
-def test_offline_the_cache_serves(cache: Path) -> None:
+def test_offline_uses_the_cache(cache: Path) -> None:
     cached_hub(cache, ["data/dev-v1.json", "train.json"])
     assert sources.load_examples("hub:ann/owls/data/dev-v1.json") == [EXAMPLE]
     assert sources.load_examples("ann/owls:dev") == [EXAMPLE]
@@ -380,18 +380,18 @@ def test_offline_the_cache_serves(cache: Path) -> None:
 
 @pytest.mark.usefixtures("offline")
 @pytest.mark.parametrize("name", ["hub:ann/owls/dev.json", "ann/owls:dev"])
-def test_offline_without_a_cache_is_one_clear_line(name: str) -> None:
+def test_offline_without_a_cache_raises_one_line(name: str) -> None:
     assert "the hub is switched off (HF_HUB_OFFLINE)" in complaint(name)
 
 
-def test_the_environment_variable_is_what_switches_it_off(tmp_path: Path) -> None:
+def test_environment_variable_switches_the_hub_off(tmp_path: Path) -> None:
     code = "from lamina.data.sources import locate_data; locate_data('hub:ann/owls/dev.json')"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert "LaminaError: hub:ann/owls/dev.json: the hub is switched off (HF_HUB_OFFLINE)" in done.stderr
 
 
-def test_an_unreachable_hub_is_one_clear_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_hub_raises_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError
 

@@ -38,28 +38,28 @@ def test_whole_articles_are_held_out_and_nothing_is_lost(sizes: list[int], share
     kept, held = hold_out_articles(examples, share, seed)
     assert not {e.article for e in kept} & {e.article for e in held}
     assert sorted(e.id for e in kept + held) == sorted(e.id for e in examples)
-    assert [e for e in examples if e in kept] == kept, "the old order"
+    assert [e for e in examples if e in kept] == kept, "in the same order"
     assert kept
     assert held
     if len(held) > share * len(examples):
-        assert len(held) == min(sizes), "only where every article is too big may the smallest overshoot"
+        assert len(held) == min(sizes), "if every article is too big, the smallest is held out"
     smallest_left = min(Counter(e.article for e in kept).values())
     assert len(held) + smallest_left > share * len(examples), "there was room for another article"
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.5])
-def test_the_share_is_about_right(share: float) -> None:
+def test_share_is_about_right(share: float) -> None:
     examples = articles([3, 5, 2, 4, 6] * 40)
     assert len(hold_out_articles(examples, share, 0)[1]) / len(examples) == pytest.approx(share, abs=0.005)
 
 
-def test_the_seed_decides() -> None:
+def test_split_depends_on_the_seed() -> None:
     examples = corpus()
     assert hold_out_articles(examples, 0.3, 1) == hold_out_articles(examples, 0.3, 1)
     assert len({tuple(e.article for e in hold_out_articles(examples, 0.3, seed)[1]) for seed in range(8)}) > 4
 
 
-def test_a_share_of_nothing_holds_nothing_out() -> None:
+def test_share_0_holds_nothing_out() -> None:
     examples = corpus(1)
     assert hold_out_articles(examples, 0, 0) == (examples, [])
 
@@ -78,10 +78,10 @@ def test_samples_keep_the_order_and_grow_with_the_count() -> None:
     assert {e.id for e in drawn[5]} < {e.id for e in drawn[20]} < {e.id for e in drawn[59]}
     assert sample(examples, 20, 4) != drawn[20]
     assert sample(examples, None, 3) == sample(examples, 1000, 3) == examples
-    assert sample("abcdef", 6, 0) == [*"abcdef"], "of anything"
+    assert sample("abcdef", 6, 0) == [*"abcdef"], "items of any type"
 
 
-# Sentences
+# ---- sentences
 
 
 def pairs(texts: list[tuple[int, int]], labels: list[str]) -> list[Sentence]:
@@ -91,7 +91,7 @@ def pairs(texts: list[tuple[int, int]], labels: list[str]) -> list[Sentence]:
     ]
 
 
-def said(sentences: list[Sentence]) -> set[str]:
+def texts_of(sentences: list[Sentence]) -> set[str]:
     return {" ".join(text.lower().split()) for s in sentences for text in (s.first, s.second) if text}
 
 
@@ -103,14 +103,14 @@ def said(sentences: list[Sentence]) -> set[str]:
     st.integers(0, 9),
 )
 def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labels: list[str], share: float, seed: int) -> None:
-    rows = pairs([(1000, 0), *texts], labels)  # one row at least shares no text
+    rows = pairs([(1000, 0), *texts], labels)  # at least one row shares no text
     try:
         kept, held = hold_out_sentences(rows, share, seed)
     except LaminaError:
         assert len(groups(rows)) == 1
         return
-    assert not said(kept) & said(held)
-    assert [row for row in rows if row in kept] == kept, "the old order"
+    assert not texts_of(kept) & texts_of(held)
+    assert [row for row in rows if row in kept] == kept, "in the same order"
     assert [row for row in rows if row in held] == held
     assert len(kept) + len(held) == len(rows)
     assert kept
@@ -121,8 +121,8 @@ def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labe
 
 
 def groups(rows: list[Sentence]) -> list[set[str]]:
-    """Rows that share texts, found by joining until nothing more joins."""
-    found = [({row.id}, said([row])) for row in rows]
+    """Return groups of rows that share texts, by joining until nothing changes."""
+    found = [({row.id}, texts_of([row])) for row in rows]
     joined = True
     while joined:
         joined = False
@@ -147,13 +147,13 @@ def test_each_class_is_held_out_by_its_share(share: float) -> None:
     }
 
 
-def test_the_seed_decides_which_sentences() -> None:
+def test_held_out_sentences_depend_on_the_seed() -> None:
     rows = [Sentence(str(i), f"text {i}", None, str(i % 3)) for i in range(60)]
     assert hold_out_sentences(rows, 0.2, 1) == hold_out_sentences(rows, 0.2, 1)
     assert len({tuple(row.id for row in hold_out_sentences(rows, 0.2, seed)[1]) for seed in range(8)}) == 8
 
 
-def test_sentences_that_cannot_be_split() -> None:
+def test_sentences_that_cannot_be_split_raise() -> None:
     rows = pairs([(1, 2), (2, 3), (3, 4)], ["0"])
     assert hold_out_sentences(rows, 0, 0) == (rows, [])
     with pytest.raises(LaminaError, match=r"all rows share their texts.*data\.holdout = 0"):
@@ -161,7 +161,7 @@ def test_sentences_that_cannot_be_split() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 12), st.integers(0, 5))
-def test_at_most_so_many_of_each_class(labels: list[str], count: int, seed: int) -> None:
+def test_per_class_limits_every_class(labels: list[str], count: int, seed: int) -> None:
     rows = [Sentence(str(i), "x", None, label) for i, label in enumerate(labels)]
     chosen = per_class(rows, count, seed)
     assert Counter(s.label for s in chosen) == {label: min(count, n) for label, n in Counter(labels).items()}
@@ -171,31 +171,31 @@ def test_at_most_so_many_of_each_class(labels: list[str], count: int, seed: int)
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 9))
-def test_every_nth_is_set_aside(items: list[int], n: int) -> None:
+def test_every_nth_item_is_separated(items: list[int], n: int) -> None:
     rest, chosen = every(items, n)
     assert chosen == [item for position, item in enumerate(items) if position % n == 0]
     assert rest == [item for position, item in enumerate(items) if position % n != 0]
 
 
-def test_quora_s_dev_split_by_convention(shared: Path) -> None:
+def test_dev_split_of_quora_by_convention(shared: Path) -> None:
     with pytest.warns(LaminaWarning):
         rows = read_sentences(shared / "data" / "quora-dev-20212.csv.xz", SentenceReading(skip_broken=True))
     rest, dev = every(rows, 8)
     assert (len(rest), len(dev)) == (17685, 2527)
     kept, held = hold_out_sentences(rest, 0.05, 0)
-    assert not said(kept) & said(held)
+    assert not texts_of(kept) & texts_of(held)
     assert len(held) == pytest.approx(0.05 * len(rest), abs=1)
     shares = [sum(row.label == "1.0" for row in part) / len(part) for part in (kept, held)]
     assert shares[0] == pytest.approx(shares[1], abs=0.005)
 
 
-# Several contexts a question
+# ---- several contexts per question
 
 GROUPS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=2, max_size=15)
 
 
 def grouped(answerable: list[list[bool]]) -> list[Example]:
-    """Questions whose contexts hold an answer or not, each context of an article of its own."""
+    """Return questions whose contexts have an answer or not; each context is of its own article."""
     return [
         Example(f"{q}#{k}", "?", f"x {q} {k}", (Answer("x", 0),) if holds else (), f"{q}", f"article {(3 * q + k) % 5}")
         for q, question in enumerate(answerable)
@@ -208,11 +208,11 @@ def of_group(examples: list[Example], group: str) -> list[Example]:
 
 
 @given(GROUPS, st.integers(1, 6), st.sampled_from(["answerable_first", "first", "sampled"]), st.integers(0, 5))
-def test_contexts_are_chosen_question_by_question(answerable: list[list[bool]], count: int, how: Choose, seed: int) -> None:
+def test_contexts_are_chosen_for_each_question(answerable: list[list[bool]], count: int, how: Choose, seed: int) -> None:
     examples = grouped(answerable)
     chosen = choose_contexts(examples, count, how, seed)
     assert choose_contexts(examples, None, how, seed) == examples
-    assert [example for example in examples if example in chosen] == chosen, "the old order"
+    assert [example for example in examples if example in chosen] == chosen, "in the same order"
     for q, holds in enumerate(answerable):
         own, taken = of_group(examples, str(q)), of_group(chosen, str(q))
         assert len(taken) == min(count, len(own))
@@ -235,7 +235,7 @@ def test_contexts_are_drawn_evenly_and_by_the_seed() -> None:
 
 
 @given(GROUPS, st.floats(0.05, 0.8), st.integers(0, 5))
-def test_the_contexts_of_a_question_are_held_out_together(answerable: list[list[bool]], share: float, seed: int) -> None:
+def test_contexts_of_a_question_are_held_out_together(answerable: list[list[bool]], share: float, seed: int) -> None:
     examples = grouped(answerable)
     home = {example.group: example.article for example in reversed(examples)}
     if len(set(home.values())) == 1:
@@ -257,8 +257,8 @@ def test_questions_are_drawn_with_all_of_their_contexts(answerable: list[list[bo
     assert sample_questions(examples, None, seed) == first_questions(examples, None) == examples
 
 
-def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() -> None:
-    texts = [f"x {number}" for number in range(4)]  # each is the own text of a question and beside another's
+def test_contexts_with_held_out_answers_are_not_trained_on_as_unanswerable() -> None:
+    texts = [f"x {number}" for number in range(4)]  # each is the own text of one question and a neighbour of another
     examples = [
         Example(f"{q}#{k}", "?", texts[(q + k) % 4], (Answer("x", 0),) if k == 0 else (), f"{q}", f"article {q}")
         for q in range(4)
@@ -271,11 +271,11 @@ def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() 
     assert [example for example in left if not example.answers] == [
         e for e in kept if not e.answers and e.context not in unseen
     ]
-    assert [example for example in left if example.answers] == [e for e in kept if e.answers], "nothing else goes"
+    assert [example for example in left if example.answers] == [e for e in kept if e.answers], "nothing else is removed"
     assert without_unseen(kept, []) == kept
 
 
-def test_with_one_context_each_nothing_changes() -> None:
+def test_questions_with_one_context_are_unchanged() -> None:
     examples = corpus()
     assert without_unseen(examples, examples) == examples
     assert sample_questions(examples, 17, 3) == sample(examples, 17, 3)

@@ -92,7 +92,7 @@ def complaint(path: Path) -> str:
 
 
 def changed(**fields: Any) -> dict[str, Any]:
-    """V2 with other fields in its first question; ... takes a field away."""
+    """Return V2 with other fields in its first question; ... removes a field."""
     corpus = copy.deepcopy(V2)
     question = corpus["data"][0]["paragraphs"][0]["qas"][0]  # type: ignore[index]
     question.update(fields)
@@ -101,7 +101,7 @@ def changed(**fields: Any) -> dict[str, Any]:
     return corpus
 
 
-# Reading
+# ---- reading
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
@@ -109,33 +109,33 @@ def test_reads_squad2(tmp_path: Path, packing: str) -> None:
     assert read(as_json(tmp_path / f"x.json{packing}", V2)) == EXAMPLES
 
 
-def test_reads_squad1_which_has_no_is_impossible(tmp_path: Path) -> None:
+def test_reads_squad1_without_is_impossible(tmp_path: Path) -> None:
     corpus = changed(is_impossible=...)
     del corpus["data"][0]["paragraphs"][0]["qas"][1]
     assert read(as_json(tmp_path / "x.json", corpus)) == EXAMPLES[:1]
 
 
-def test_a_byte_order_mark_is_forgiven(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     assert read(packed(tmp_path / "x.json.gz", b"\xef\xbb\xbf" + json.dumps(V2).encode())) == EXAMPLES
 
 
-def test_parse_is_read_in_memory() -> None:
+def test_parse_reads_from_memory() -> None:
     assert parse_corpus(V2, "here") == EXAMPLES
     with pytest.raises(LaminaError, match=r"here, data\[0\].paragraphs\[0\].qas\[0\] \(id a\): question is empty"):
         parse_corpus(changed(question=" "), "here")
 
 
-def test_an_unanswerable_question_may_leave_out_its_answers() -> None:
+def test_unanswerable_question_may_have_no_answers() -> None:
     assert parse_corpus(changed(answers=..., is_impossible=True), "here")[0].answers == ()
 
 
-def test_answers_can_be_ignored_for_predicting() -> None:
+def test_answers_can_be_ignored_for_predictions() -> None:
     blind = changed(answers=[{"text": "", "answer_start": 0}])
     assert [example.answers for example in parse_corpus(blind, "here", answers="ignore")] == [(), ()]
     assert [example.answers for example in parse_corpus(changed(answers=...), "here", answers="ignore")] == [(), ()]
 
 
-def test_whole_numbers_are_ids_too() -> None:
+def test_whole_numbers_are_ids() -> None:
     assert parse_corpus(changed(id=7), "here")[0].id == "7"
 
 
@@ -148,12 +148,12 @@ def untitled(*paragraphs: tuple[str, str, str]) -> dict[str, Any]:
     }
 
 
-def test_untitled_articles_are_named_by_place_and_equal_texts_are_one() -> None:
+def test_articles_without_title_are_named_by_place_and_equal_texts_are_one() -> None:
     examples = parse_corpus(untitled(("a", "q", "One."), ("b", "q", "Two."), ("c", "q", "One.")), "here")
     assert [example.article for example in examples] == ["data[0]", "data[1]", "data[0]"]
 
 
-def test_duplicate_ids_are_an_error_or_renamed() -> None:
+def test_duplicate_ids_raise_or_are_renamed() -> None:
     corpus = untitled(*((name, f"q{i}", "One.") for i, name in enumerate(["0", "1", "0", "0~2", "0", "0"])))
     with pytest.raises(LaminaError, match=r"data\[2\].*\(id 0\): the id is not unique\. Fix: .*clean here.*rename"):
         parse_corpus(corpus, "here")
@@ -162,7 +162,7 @@ def test_duplicate_ids_are_an_error_or_renamed() -> None:
     assert [example.group for example in examples] == [example.id for example in examples]
 
 
-def test_the_same_id_and_question_is_one_group_of_several_contexts() -> None:
+def test_equal_id_and_question_is_one_group_of_contexts() -> None:
     corpus = untitled(("0", "who", "One."), ("0", "what", "Two."), ("0", "who", "Three."), ("0", "what", "Four."))
     examples = parse_corpus(corpus, "here", duplicate_ids="rename")
     assert [(example.id, example.group) for example in examples] == [
@@ -170,7 +170,7 @@ def test_the_same_id_and_question_is_one_group_of_several_contexts() -> None:
     ]  # fmt: skip
 
 
-# Tables
+# ---- tables
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_the_same_id_and_question_is_one_group_of_several_contexts() -> None:
         {"answers": ["owl"], "answer_start": [9]},
     ],
 )
-def test_jsonl_takes_many_shapes_of_answers(tmp_path: Path, answer: dict[str, Any]) -> None:
+def test_jsonl_takes_many_forms_of_answers(tmp_path: Path, answer: dict[str, Any]) -> None:
     path = as_jsonl(tmp_path / "x.jsonl", {"question": "Who?", "context": CONTEXT, **answer})
     assert read(path)[0].answers == (Answer("owl", 9),)
 
@@ -237,7 +237,7 @@ def test_reads_csv(tmp_path: Path, packing: str, delimiter: str) -> None:
     assert len({example.article for example in examples}) == 2
 
 
-def test_csv_answers_may_be_json_and_cells_long(tmp_path: Path) -> None:
+def test_csv_answers_may_be_json_and_cells_may_be_long(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     context = CONTEXT + " " * (limit + 1) + "."
     answers = json.dumps({"text": ["owl", "mice"], "answer_start": [9, 19]})
@@ -247,7 +247,7 @@ def test_csv_answers_may_be_json_and_cells_long(tmp_path: Path) -> None:
     assert csv.field_size_limit() == limit
 
 
-# Problems
+# ---- problems
 
 
 AT = "data[0].paragraphs[0].qas[0] (id a): "
@@ -318,7 +318,7 @@ def test_a_wrong_structure_is_one_clear_line(tmp_path: Path, corpus: object, mes
 
 
 WHOLE = json.dumps(V2).encode()
-GZ = gzip.compress(WHOLE, mtime=0)  # its time would be in the tests' names, which differ then between two workers
+GZ = gzip.compress(WHOLE, mtime=0)  # without a time, which would be in the tests' names and differ between two workers
 
 
 @pytest.mark.parametrize(
@@ -335,13 +335,13 @@ GZ = gzip.compress(WHOLE, mtime=0)  # its time would be in the tests' names, whi
         ("x.json", b"[" * 200_000, "the JSON is nested too deeply"),
         ("x.json", b"question,context,answer\n", "not JSON: it starts with 'question,context,answer'. Fix: name a table"),
         ("x.json", b'{"a": 1}\n{"a": 2}\n', "line 2 column 1: the JSON ends, but more follows. Fix: name"),
-        ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8: save the file as UTF-8"),
+        ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8. Fix: save the file as UTF-8"),
         ("x.json", json.dumps(V2).encode("utf-16"), "byte 0: not UTF-8 (it looks like UTF-16)"),
-        ("x.json", GZ, "is gz data: name it x.json.gz"),
-        ("x.json", lzma.compress(WHOLE), "is xz data: name it x.json.xz"),
-        ("x.json.gz", WHOLE, "not gz data, though named so: name it x.json"),
-        ("x.json.gz", lzma.compress(WHOLE), "not gz data, though named so: name it x.json.xz"),
-        ("x.json.xz", GZ, "not xz data, though named so: name it x.json.gz"),
+        ("x.json", GZ, "is gz data. Fix: rename it to x.json.gz"),
+        ("x.json", lzma.compress(WHOLE), "is xz data. Fix: rename it to x.json.xz"),
+        ("x.json.gz", WHOLE, "not gz data, despite its name. Fix: rename it to x.json"),
+        ("x.json.gz", lzma.compress(WHOLE), "not gz data, despite its name. Fix: rename it to x.json.xz"),
+        ("x.json.xz", GZ, "not xz data, despite its name. Fix: rename it to x.json.gz"),
         ("x.json.gz", GZ[:-20], "the gz data ends in the middle (truncated)"),
         ("x.json.gz", GZ[:5], "the gz data ends in the middle (truncated)"),
         ("x.json.gz", GZ[:-8] + b"\0" * 8, "the gz data is damaged"),
@@ -372,30 +372,30 @@ def test_an_unreadable_file_is_one_clear_line(tmp_path: Path, name: str, data: b
 
 
 @pytest.mark.parametrize("cut", [5, 60, 130, 333, len(WHOLE) - 3])
-def test_truncated_json_is_called_so(tmp_path: Path, cut: int) -> None:
+def test_truncated_json_is_reported(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(WHOLE[:cut])
     assert "the JSON ends in the middle (truncated)" in complaint(path)
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "x.json").startswith("no such file")
-    assert complaint(tmp_path).startswith("is a folder")
+    assert complaint(tmp_path / "x.json") == "no such file. Fix: check the path"
+    assert complaint(tmp_path) == "is a folder. Fix: name a file in it"
     for action in (check, read_text):
         with pytest.raises(LaminaError, match="no such file"):
             action(tmp_path / "x.json")
 
 
-def test_a_closed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_without_permission_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_: Path) -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", closed)
-    assert complaint(tmp_path / "x.json").startswith("cannot be read: Permission denied")
+    assert complaint(tmp_path / "x.json") == "cannot be read: Permission denied. Fix: check the path and its permissions"
 
 
 @given(st.binary(max_size=200), st.sampled_from(ENDINGS))
-def test_no_bytes_at_all_break_the_reader(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
+def test_random_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
     path = packed(tmp_path_factory.getbasetemp() / f"any{ending}", data)
     with pytest.raises(LaminaError):
         read(path)
@@ -411,7 +411,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["id", "question", "answers", "is_impossible", "group"]), json_values))
-def test_no_question_at_all_breaks_the_walker(fields: dict[str, Any]) -> None:
+def test_any_question_is_parsed_or_raises_one_error(fields: dict[str, Any]) -> None:
     corpus = {"data": [{"paragraphs": [{"context": "An owl.", "qas": [fields]}]}]}
     try:
         examples = parse_corpus(corpus, "here")
@@ -421,7 +421,7 @@ def test_no_question_at_all_breaks_the_walker(fields: dict[str, Any]) -> None:
         assert parse_corpus(to_squad(examples), "here") == examples
 
 
-# Checking
+# ---- checking
 
 
 def test_check_counts_and_lists_every_problem(tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_check_counts_the_different_contexts_of_a_table(tmp_path: Path) -> None:
     assert check(as_jsonl(tmp_path / "x.jsonl", *rows)).counts == Counts(1, 2, 3, 0, 3, 0)
 
 
-# Cleaning
+# ---- cleaning
 
 
 def spoiled() -> dict[str, Any]:
@@ -493,13 +493,13 @@ def test_clean_repairs_renames_drops_and_reports(tmp_path: Path, packing: str) -
     assert {file.name for file in tmp_path.iterdir()} == {path.name, out.name}
 
 
-def test_clean_turns_tables_into_json(tmp_path: Path) -> None:
+def test_clean_converts_tables_to_json(tmp_path: Path) -> None:
     path = as_jsonl(tmp_path / "x.jsonl", {"question": "Who?", "context": CONTEXT, "answer": "Owl", "id": "a"})
     clean(path, tmp_path / "out.json")
     assert read(tmp_path / "out.json")[0].answers == (Answer("owl", 9),)
 
 
-def test_clean_twice_is_clean_once(tmp_path: Path) -> None:
+def test_clean_twice_equals_clean_once(tmp_path: Path) -> None:
     first, second = tmp_path / "1.json.gz", tmp_path / "2.json.gz"
     clean(as_json(tmp_path / "x.json", spoiled()), first)
     report = clean(first, second)
@@ -537,7 +537,7 @@ def test_clean_says_where_it_cannot_write(tmp_path: Path, out: str, message: str
     assert {file.name for file in tmp_path.iterdir()} == {"x.json", "folder.json"}
 
 
-def test_clean_leaves_what_is_there_when_nothing_can_be_kept(tmp_path: Path) -> None:
+def test_clean_keeps_an_existing_file_if_nothing_is_left(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     out.write_text("before")
     with pytest.raises(LaminaError, match=r"no question can be kept, nothing written \(first problem: data\[0\]"):
@@ -545,7 +545,7 @@ def test_clean_leaves_what_is_there_when_nothing_can_be_kept(tmp_path: Path) -> 
     assert out.read_text() == "before"
 
 
-# To SQuAD and back
+# ---- to SQuAD and back
 
 
 def test_to_squad_gives_squad2() -> None:
@@ -574,11 +574,11 @@ def examples_by_article(draw: st.DrawFn) -> list[Example]:
 
 
 @given(examples_by_article().filter(bool))
-def test_parse_gives_back_what_to_squad_was_given(examples: list[Example]) -> None:
+def test_parse_inverts_to_squad(examples: list[Example]) -> None:
     assert parse_corpus(json.loads(json.dumps(to_squad(examples))), "here") == examples
 
 
-# Real data
+# ---- real data
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ def test_parse_gives_back_what_to_squad_was_given(examples: list[Example]) -> No
         ("quac-train-full", Counts(1, 6843, 83568, 14459, 69109)),
     ],
 )
-def test_real_files_are_without_problems(shared: Path, name: str, counts: Counts) -> None:
+def test_real_files_have_no_problems(shared: Path, name: str, counts: Counts) -> None:
     report = check(shared / f"data/{name}.json.xz")
     assert not report.problems
     assert report.counts == counts
@@ -609,20 +609,20 @@ def test_tydiqa_ids_are_made_unique(shared: Path, name: str, questions: int, dup
     assert len({example.article for example in examples}) == len({example.context for example in examples})
 
 
-def test_tydiqa_withholds_the_answers_of_its_korean_dev_set(shared: Path) -> None:
+def test_tydiqa_has_no_answers_in_its_korean_dev_set(shared: Path) -> None:
     path = shared / "data/tydiqa-goldp-ko-dev.json.xz"
     assert "an answer's text is empty" in complaint(path)
     assert len(check(path).problems) == len(read(path, answers="ignore")) == 276
 
 
-def test_the_mixed_up_korquad_prerelease_is_found_out(shared: Path, tmp_path: Path) -> None:
+def test_wrong_answers_of_the_korquad_prerelease_are_found(shared: Path, tmp_path: Path) -> None:
     path = shared / "data/korquad-v1.0-dev-prerelease-2018.json.xz"
     report = clean(path, tmp_path / "out.json")
     assert len(report.repaired) + len(report.dropped) == 3292
     assert report.kept == len(read(tmp_path / "out.json")) == 6127 - len(report.dropped)
 
 
-def test_reading_is_quick(shared: Path) -> None:
+def test_reading_is_fast(shared: Path) -> None:
     def seconds() -> float:
         start = time.process_time()
         read(shared / "data/squad2-train-assembled.json.xz")

@@ -62,7 +62,7 @@ def slow_windows(example: Example, options: WindowOptions) -> list[Reference]:
 
 
 def slow_answer(example: Example, offsets: list[tuple[int, int]]) -> list[int] | None:
-    """The answer's tokens: from the first that ends after its start to the last that begins before its end."""
+    """Return the answer's tokens: from the first that ends after its start to the last that begins before its end."""
     if not example.answers:
         return None
     start = example.answers[0].start
@@ -94,7 +94,7 @@ def slow_window(
 
 
 def roomiest(spans: list[tuple[int, int]], token: int) -> int:
-    """The window with the most text around the token; the earlier one of equals."""
+    """Return the window with the most text around the token; the earlier one if two are equal."""
     best, best_score = -1, float("-inf")
     for number, (first, stop) in enumerate(spans):
         if first <= token < stop:
@@ -150,7 +150,7 @@ def some_examples(draw: st.DrawFn) -> list[Example]:
 @given(some_examples(), window_options())
 def test_windows_equal_the_slow_reference(examples: list[Example], options: WindowOptions) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LaminaWarning)  # some of these texts are nothing but rare signs
+        warnings.simplefilter("ignore", LaminaWarning)  # some of these texts have rare signs only
         assert_equal(make_windows(examples, tokenizer(), options), examples, options)
 
 
@@ -167,17 +167,17 @@ def test_pieces_are_the_windows_in_order(examples: list[Example], options: Windo
             np.testing.assert_array_equal(together, getattr(whole, field), field)
 
 
-def test_a_question_that_leaves_no_room_is_named() -> None:
+def test_question_that_leaves_no_room_is_named() -> None:
     options = WindowOptions(length=16, overlap=4, query=None)
     with pytest.raises(LaminaError, match=r"question 2 has 12 tokens, which leaves no room"):
         Cutting(["who?", "who " * 12], ["x y"] * 2, tokenizer(), options)
     with pytest.raises(LaminaError, match=r"question 1 has 10 tokens, which leaves no room"):
-        Cutting(["who " * 10], ["a b c d"], tokenizer(), options)  # three fit, but four must overlap
+        Cutting(["who " * 10], ["a b c d"], tokenizer(), options)  # three tokens fit, but four must overlap
     for question, text in (("who " * 12, "x"), ("who " * 10, "a b c"), ("who " * 13, "")):
-        assert len(Cutting([question], [text], tokenizer(), options)) == 1  # it fits as it is
+        assert len(Cutting([question], [text], tokenizer(), options)) == 1  # the question fits
 
 
-def test_the_defaults_on_texts_of_usual_length() -> None:
+def test_default_options_on_texts_of_usual_length() -> None:
     options = WindowOptions()
     long = example("The grey mouse ran over the bridge to the mill. " * 60, "mill", question="Where to? " * 40)
     examples = [*corpus(2), long, replace(long, answers=(Answer("mill", long.context.rindex("mill")),))]
@@ -190,12 +190,12 @@ def test_the_defaults_on_texts_of_usual_length() -> None:
     assert made.lengths.max() == options.length
 
 
-def test_a_query_is_cut_to_its_limit() -> None:
+def test_query_is_cut_to_its_limit() -> None:
     made = windows([example("It is a mouse.", question="why " * 100)], WindowOptions())
     assert (made.ids == RAW.token_to_id("why")).sum() == 64
 
 
-def test_windows_overlap_as_transformers_cuts_them() -> None:
+def test_windows_overlap_as_in_transformers() -> None:
     import transformers
 
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tokenizer().path))
@@ -218,7 +218,7 @@ def test_windows_overlap_as_transformers_cuts_them() -> None:
         assert [made.ids[a:b].tolist() for a, b in pairwise(made.starts)] == encoded["input_ids"]
 
 
-# Answer -> tokens -> answer
+# ---- answer -> tokens -> answer
 
 
 def nfd(text: str) -> str:
@@ -256,7 +256,7 @@ ROUND_TRIPS = {
 
 @pytest.mark.filterwarnings("ignore::lamina.errors.LaminaWarning")
 @pytest.mark.parametrize("case", ROUND_TRIPS)
-def test_an_answer_survives_tokenising(case: str) -> None:
+def test_answer_is_equal_after_tokenising(case: str) -> None:
     context, answer = ROUND_TRIPS[case]
     made = windows([example(context, answer)])
     first, last = made.gold[0]
@@ -265,7 +265,7 @@ def test_an_answer_survives_tokenising(case: str) -> None:
     assert context[start:end] == answer
 
 
-def test_a_context_of_twenty_thousand_words_is_fast() -> None:
+def test_context_of_twenty_thousand_words_is_fast() -> None:
     context = "The grey mouse ran over the bridge . " * 2500 + "It found the mill ."
     began = time.process_time()
     made = windows([example(context, "the mill")], WindowOptions())
@@ -278,27 +278,27 @@ def test_a_context_of_twenty_thousand_words_is_fast() -> None:
         assert context[made.offsets[first, 0] : made.offsets[last, 1]] == "the mill"
 
 
-def test_an_answer_without_a_token_is_lost() -> None:
+def test_answer_without_a_token_is_lost() -> None:
     lost = example("a mouse \u200b ran", "\u200b")
     kept = example("a mouse \u200b ran", "mouse")
     assert windows([lost, kept, example("a mouse")]).gold.tolist() == [[LOST, LOST], [7, 7], [0, 0]]
 
 
 @pytest.mark.parametrize("context", ["", "  \n"])
-def test_a_context_without_tokens_has_one_window(context: str) -> None:
+def test_context_without_tokens_has_one_window(context: str) -> None:
     made = windows([example(context), example("a mouse")])
     assert made.example.tolist() == [0, 1]
     assert not made.context[: made.starts[1]].any()
 
 
-def test_no_examples_no_windows() -> None:
+def test_no_examples_give_no_windows() -> None:
     made = windows([])
     assert len(made) == 0
     assert made.gold.shape == (0, 2)
     assert made.starts.tolist() == [0]
 
 
-def test_a_shared_context_gives_what_its_own_copy_gives() -> None:
+def test_shared_context_gives_the_same_windows_as_a_copy() -> None:
     examples = corpus(2)
     together = windows(examples)
     token, row = 0, 0
@@ -312,7 +312,7 @@ def test_a_shared_context_gives_what_its_own_copy_gives() -> None:
     assert (token, row) == (len(together.ids), len(together))
 
 
-# Options
+# ---- options
 
 
 @pytest.mark.parametrize(
@@ -328,12 +328,12 @@ def test_a_shared_context_gives_what_its_own_copy_gives() -> None:
         ({"stride": 5}, "not permitted"),
     ],
 )
-def test_options_that_cannot_work(given_options: dict[str, int], message: str) -> None:
+def test_options_that_cannot_work_raise(given_options: dict[str, int], message: str) -> None:
     with pytest.raises((ValueError, LaminaError), match=message):
         WindowOptions(**given_options).check()
 
 
-# The warning
+# ---- the warning
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_options_that_cannot_work(given_options: dict[str, int], message: str) -
         "Москва является столицей России.",
     ],
 )
-def test_a_text_outside_the_vocabulary_is_pointed_out(text: str) -> None:
+def test_text_outside_the_vocabulary_warns(text: str) -> None:
     with pytest.warns(LaminaWarning, match="1 of 2 texts") as caught:
         windows([example(text), example("The mouse ran.")])
     assert text[:20] in str(caught[0].message)
@@ -370,8 +370,8 @@ def test_no_warning_for_latin_letters_digits_and_signs(text: str) -> None:
         windows([example(text)])
 
 
-def test_no_warning_where_the_vocabulary_is_of_that_language(tmp_path: Path) -> None:
-    """Half of the tokens of a Korean text are single syllables even with a Korean vocabulary."""
+def test_no_warning_if_the_vocabulary_has_the_language(tmp_path: Path) -> None:
+    """Use a Korean text: half of its tokens are single syllables even with a Korean vocabulary."""
     syllables = [chr(0xAC00 + 11 * i) for i in range(1000)]
     words = [a + b for a, b in zip(syllables, reversed(syllables), strict=True)]
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -392,10 +392,10 @@ def test_no_warning_where_the_vocabulary_is_of_that_language(tmp_path: Path) -> 
         make_windows([example("Москва")], korean, WindowOptions())
 
 
-# The fingerprint
+# ---- the fingerprint
 
 
-def test_the_fingerprint_tells_everything_apart(tmp_path: Path) -> None:
+def test_fingerprint_differs_for_different_inputs(tmp_path: Path) -> None:
     other_tokenizer = tmp_path / "tokenizer.json"
     other_tokenizer.write_bytes(tokenizer().path.read_bytes() + b"\n")
     base = [example("A mouse ran to a mouse.", "mouse"), example("It rained.", id="r")]
@@ -418,7 +418,7 @@ def test_the_fingerprint_tells_everything_apart(tmp_path: Path) -> None:
     assert len(set(prints)) == len(prints)
 
 
-def test_the_fingerprint_does_not_ask_whether_equal_texts_are_one_object() -> None:
+def test_fingerprint_does_not_depend_on_object_identity() -> None:
     one, two = corpus(1)[:2]
     copy = replace(two, context="".join(list(two.context)))
     assert copy.context is not one.context

@@ -1,4 +1,4 @@
-"""Runs whose weights are the mean of others'."""
+"""Runs whose weights are the mean of other runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.command import lamina
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two short runs of one recipe with two seeds."""
+    """Train two short runs of one recipe with two seeds."""
     path = tmp_path_factory.mktemp("average")
     (path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     (path / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(5))))
@@ -41,7 +41,7 @@ def runs(folder: Path) -> list[Path]:
     return [folder / "run0", folder / "run1"]
 
 
-def test_of_one_run_it_is_that_run(folder: Path, tmp_path: Path) -> None:
+def test_average_of_one_run_is_that_run(folder: Path, tmp_path: Path) -> None:
     run, made = Run(folder / "run0"), average([folder / "run0"], tmp_path / "out")
     one, other = load_file(run.model), load_file(made.model)
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
@@ -53,7 +53,7 @@ def test_of_one_run_it_is_that_run(folder: Path, tmp_path: Path) -> None:
     assert read_json(again.info)["average"]["fitted_on"] == "the held-out split"
 
 
-def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Path) -> None:
+def test_average_of_two_runs_is_their_mean_and_answers(folder: Path, tmp_path: Path) -> None:
     made = average(runs(folder), tmp_path / "out")
     first, second, mean = (load_file(Run(path).model) for path in (*runs(folder), made.path))
     assert any(not torch.equal(first[name], second[name]) for name in first)
@@ -66,7 +66,7 @@ def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Pat
     assert (about["tasks"]["main"]["threshold"], about["average"]["fitted_on"], about["finished"]) == (0, None, True)
     for others in ([made.path], [made.path, folder / "run0"]):
         again = average(others, tmp_path / f"of {len(others)}")
-        assert read_json(again.info)["average"]["seeds"] == [0, 1], "what either was trained on, the average was"
+        assert read_json(again.info)["average"]["seeds"] == [0, 1], "the average has the seeds of both"
         assert read_json(again.info)["average"]["fitted_on"] is None
     reader = library.load(tmp_path / "out")
     example = tiny.corpus(1)[0]
@@ -77,8 +77,8 @@ def test_of_two_runs_it_is_their_mean_and_it_answers(folder: Path, tmp_path: Pat
     assert json.loads(evaluated.out)["f1"] == pytest.approx(scores["zero"]["f1"])
 
 
-def test_the_checkpoints_of_one_run_are_averaged_too(folder: Path, tmp_path: Path) -> None:
-    """Stochastic weight averaging: the mean of where a run has been."""
+def test_checkpoints_of_one_run_are_averaged(folder: Path, tmp_path: Path) -> None:
+    """Average the checkpoints of a run: stochastic weight averaging."""
     settings = ("--set", "train.epochs=1", "--set", "train.checkpoints=0.5", "--set", "train.schedule=constant")
     assert lamina("train", folder / "small.toml", "--out", tmp_path / "run", *settings).code == 0
     kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
@@ -94,33 +94,35 @@ def test_the_checkpoints_of_one_run_are_averaged_too(folder: Path, tmp_path: Pat
     assert about["tasks"]["main"]["calibration"] and about["tasks"]["main"]["threshold"] == scores["tuned"]["threshold"]
 
 
-def test_without_the_training_data_the_threshold_is_0(folder: Path, tmp_path: Path) -> None:
+def test_threshold_is_0_without_the_training_data(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run0", tmp_path / "run")
     recipe = read_json(tmp_path / "run" / "recipe.json")
     recipe["tasks"]["main"]["data"]["train"] = str(tmp_path / "gone.json")
     (tmp_path / "run" / "recipe.json").write_text(json.dumps(recipe))
-    with pytest.warns(LaminaWarning, match=r"gone\.json.*; so the threshold is 0: name other data with --data"):
+    with pytest.warns(LaminaWarning, match=r"the threshold is 0, because the training data cannot be read: .*gone\.json"):
         made = average([tmp_path / "run"], tmp_path / "out")
     about = read_json(made.info)
     assert (about["tasks"]["main"]["threshold"], about["average"]["fitted_on"]) == (0, None)
 
 
-def test_of_other_training_data_than_then_nothing_is_fitted(folder: Path, tmp_path: Path) -> None:
+def test_changed_training_data_fits_nothing(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run0", tmp_path / "run")
     recipe = read_json(tmp_path / "run" / "recipe.json")
     recipe["tasks"]["main"]["data"]["train"] = str(tmp_path / "grown.json")
     (tmp_path / "run" / "recipe.json").write_text(json.dumps(recipe))
     (tmp_path / "grown.json").write_text(json.dumps(to_squad(tiny.corpus(13))))
-    with pytest.warns(LaminaWarning, match=r"grown\.json changed since some of these runs were trained, so the threshold is 0"):
+    with pytest.warns(
+        LaminaWarning, match=r"grown\.json: changed since some of these runs were trained, so the threshold is 0"
+    ):
         made = average([tmp_path / "run"], tmp_path / "out")
     about = read_json(made.info)
     assert (about["tasks"]["main"]["threshold"], about["average"]["fitted_on"]) == (0, None)
-    with pytest.warns(LaminaWarning, match=r"grown\.json.*nobody can tell whether --data .*unseen\.json was trained on"):
+    with pytest.warns(LaminaWarning, match=r"--data .*unseen\.json: cannot be compared with the training data: .*grown\.json"):
         (tmp_path / "grown.json").unlink()
         average([tmp_path / "run"], tmp_path / "other", data=str(folder / "unseen.json"))
 
 
-def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: Path) -> None:
+def test_threshold_is_fitted_on_named_data(folder: Path, tmp_path: Path) -> None:
     made = average(runs(folder), tmp_path / "out", data=str(folder / "unseen.json"))
     about, scores = read_json(made.info), read_json(made.scores)
     assert about["average"]["fitted_on"] == str(folder / "unseen.json")
@@ -128,16 +130,16 @@ def test_the_threshold_is_tuned_on_data_that_are_named(folder: Path, tmp_path: P
     renamed = [replace(example, id=f"{example.id}#0", group=example.id) for example in tiny.corpus(5)]
     (tmp_path / "same.json").write_text(json.dumps(to_squad(renamed)))
     for name in (folder / "dev.json", tmp_path / "same.json"):
-        with pytest.raises(LaminaError, match=r"(\d+) of its \1 are of the dev set; fitted on them, scores would be too good"):
+        with pytest.raises(LaminaError, match=r"(\d+) of its \1 examples are in the dev set, so the scores would be too good"):
             average(runs(folder), tmp_path / "other", data=str(name))
     (tmp_path / "learned.json").write_text(json.dumps(to_squad(tiny.corpus(12)[25:])))
-    with pytest.raises(LaminaError, match=r"\d+ of its 35 are trained on; fitted on them, scores would be too good"):
+    with pytest.raises(LaminaError, match=r"\d+ of its 35 examples are in the training data, so the scores would be too good"):
         average(runs(folder), tmp_path / "other", data=str(tmp_path / "learned.json"))
     assert not (tmp_path / "other").exists()
 
 
-def test_runs_that_hold_only_what_they_trained(folder: Path, tmp_path: Path) -> None:
-    """They stand on an encoder in a folder; so does their average, wherever it is written."""
+def test_average_of_runs_with_only_trained_weights(folder: Path, tmp_path: Path) -> None:
+    """Train on an encoder in a folder. Their average finds it from any folder."""
     members = [tmp_path / f"above{seed}" for seed in range(2)]
     for seed, path in enumerate(members):
         settings = [f"train.seed={seed}", "train.epochs=0.3", "tune.layers=0", "encoder.pretrained=true"]
@@ -151,12 +153,14 @@ def test_runs_that_hold_only_what_they_trained(folder: Path, tmp_path: Path) -> 
     assert scores["zero"]["f1"] == pytest.approx(read_json(made.scores)["zero"]["f1"])
 
 
-def test_runs_that_do_not_belong_together(folder: Path, tmp_path: Path) -> None:
+def test_runs_that_do_not_fit_raise(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(folder / "run1", other)
     recipe = read_json(Run(other).recipe)
     write_json(Run(other).recipe, recipe | {"train": recipe["train"] | {"lr": 0.5}})
-    with pytest.raises(LaminaError, match=r"other: its recipe is not that of .*run0 \(train.lr = 0.5, not 0.001\)") as caught:
+    with pytest.raises(
+        LaminaError, match=r"other: its recipe differs from that of .*run0 \(train.lr = 0.5, not 0.001\)"
+    ) as caught:
         average([folder / "run0", other], tmp_path / "out")
     assert "\n" not in str(caught.value)
     write_json(Run(other).recipe, recipe)
@@ -173,7 +177,7 @@ def test_runs_that_do_not_belong_together(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_weights_of_other_names_shapes_and_numbers(tmp_path: Path) -> None:
+def test_weights_with_other_names_shapes_or_numbers_raise(tmp_path: Path) -> None:
     def stored(name: str, **weights: torch.Tensor) -> Path:
         save_file(weights, tmp_path / name)
         return tmp_path / name
@@ -184,19 +188,19 @@ def test_weights_of_other_names_shapes_and_numbers(tmp_path: Path) -> None:
     torch.testing.assert_close(mean["w"], torch.tensor([5 / 3, 10 / 3]))
     assert mean["n"].tolist() == [3]
     seen = [stored(f"seen{n}", **{"norm.num_batches_tracked": torch.tensor(n)}) for n in (7, 9, 8)]
-    assert int(mean_weights(seen)["norm.num_batches_tracked"]) == 9, "seeds may differ by some steps"
-    with pytest.raises(LaminaError, match="n is not in both it and"):
+    assert int(mean_weights(seen)["norm.num_batches_tracked"]) == 9, "seeds may have different numbers of steps"
+    with pytest.raises(LaminaError, match="n is not in both this file and"):
         mean_weights([one, stored("fewer", w=torch.tensor([1.0, 2.0]))])
     with pytest.raises(LaminaError, match=r"w is 3 \(float32\), but 2 \(float32\) in .*one"):
         mean_weights([one, stored("longer", w=torch.zeros(3), n=torch.tensor([3]))])
-    with pytest.raises(LaminaError, match=r"n is not as in .*one, and whole numbers have no mean"):
+    with pytest.raises(LaminaError, match=r"n differs from that of .*one, and whole numbers are not averaged"):
         mean_weights([one, stored("counted", w=torch.zeros(2), n=torch.tensor([4]))])
     (tmp_path / "broken").write_bytes(b"nonsense")
     with pytest.raises(LaminaError, match="broken: cannot be read"):
         mean_weights([one, tmp_path / "broken"])
 
 
-def test_the_command(folder: Path, tmp_path: Path) -> None:
+def test_average_command(folder: Path, tmp_path: Path) -> None:
     printed = lamina("average", *runs(folder), "--out", tmp_path / "out", "--json")
     assert printed.code == 0, printed.err
     result = json.loads(printed.out)

@@ -1,4 +1,4 @@
-"""Two runs side by side, from what they saved."""
+"""Compare two runs from their saved predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lamina.errors import LaminaError
 from lamina.experiments.compare import Per, Together, compare, lines
 from lamina.experiments.ensemble import ensemble
 from lamina.scoring.predictions import references
-from lamina.scoring.significance import Difference, tell_apart
+from lamina.scoring.significance import Difference, compare_scores
 from lamina.scoring.squad import question_scores
 from lamina.utils.files import read_json, write_json
 from tests import tiny
@@ -31,7 +31,7 @@ KEYS = ["a", "b", "difference", "low", "high", "p", "verdict", "questions", "clu
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Path:
-    """Thirty questions, five on each context."""
+    """Write thirty questions, five on each context."""
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(to_squad(tiny.corpus(6))))
     return path
@@ -39,7 +39,7 @@ def dev(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("at", ["tuned", "zero"])
 @pytest.mark.parametrize("metric", ["f1", "exact"])
-def test_the_scores_are_those_of_the_runs(dev: Path, tmp_path: Path, at: Any, metric: Any) -> None:
+def test_scores_are_those_of_the_runs(dev: Path, tmp_path: Path, at: Any, metric: Any) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed, threshold=1.25 - seed) for seed in range(2)]
     result = compare(runs[0].path, runs[1].path, at=at, metric=metric)
     assert (result["metric"], result["at"], result["clusters"]) == (metric, at, "context")
@@ -54,12 +54,12 @@ def test_the_scores_are_those_of_the_runs(dev: Path, tmp_path: Path, at: Any, me
             assert result[part]["clusters"] == 6
 
 
-def test_the_difference_is_told_by_questions_on_one_context_together(dev: Path, tmp_path: Path) -> None:
+def test_questions_on_one_context_are_one_cluster(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed) for seed in range(2)]
     examples = read(dev)
     a, b = (np.array(list(question_scores(references(examples), read_json(run.predictions))[1].values())) for run in runs)
-    together = tell_apart(a, b, np.repeat(np.arange(6), 5))
-    alone = tell_apart(a, b)
+    together = compare_scores(a, b, np.repeat(np.arange(6), 5))
+    alone = compare_scores(a, b)
     assert together.p != alone.p
     told: dict[Together, Difference] = {"context": together, "article": together, "question": alone}
     for clusters, wanted in told.items():
@@ -69,7 +69,7 @@ def test_the_difference_is_told_by_questions_on_one_context_together(dev: Path, 
         assert found["clusters"] == wanted.clusters
 
 
-def test_a_run_that_knows_more_is_better(dev: Path, tmp_path: Path) -> None:
+def test_run_with_more_right_answers_is_better(dev: Path, tmp_path: Path) -> None:
     guesses, knows = (make_run(tmp_path / name, dev, 0, hunch=hunch).path for name, hunch in (("guesses", 0.0), ("knows", 9.0)))
     result = compare(guesses, knows)
     assert result["overall"]["verdict"] == "better" and result["overall"]["low"] > 0
@@ -81,7 +81,7 @@ def test_a_run_that_knows_more_is_better(dev: Path, tmp_path: Path) -> None:
     assert lines(turned)[0].startswith(f"{guesses} is worse than {knows} by ") and " EM: " in lines(turned)[0]
 
 
-def test_a_run_and_itself(dev: Path, tmp_path: Path) -> None:
+def test_run_compared_with_itself(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0).path
     result = compare(run, run)
     overall = result["overall"]
@@ -90,7 +90,7 @@ def test_a_run_and_itself(dev: Path, tmp_path: Path) -> None:
 
 
 def test_runs_of_different_windows(dev: Path, tmp_path: Path) -> None:
-    """The questions are what must be the same, not how they were cut."""
+    """Compare runs whose windows differ: only the questions must be the same."""
     runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", dev, 1, window=tiny.SHORT)]
     assert compare(runs[0].path, runs[1].path)["overall"]["questions"] == 30
 
@@ -103,10 +103,10 @@ def test_ensembles(dev: Path, tmp_path: Path) -> None:
     assert result["overall"]["b"] == pytest.approx(scores["tuned"]["f1"])
     ensemble(runs[:1], alone)
     assert compare(runs[0], alone)["overall"]["p"] == 1
-    with pytest.raises(LaminaError, match="both: an ensemble keeps its answers at the runs' own thresholds"):
+    with pytest.raises(LaminaError, match="both: an ensemble only has answers at the runs' own thresholds"):
         compare(runs[0], both, at="zero")
     runs[0].rename(tmp_path / "elsewhere")
-    with pytest.raises(LaminaError, match=r"both: its run .*run0 is not there"):
+    with pytest.raises(LaminaError, match=r"both: its run .*run0, which names the questions, is missing"):
         compare(runs[1], both)
     write_json(both / "ensemble.json", {"runs": []})
     with pytest.raises(LaminaError, match=r"ensemble\.json: names no runs"):
@@ -115,7 +115,7 @@ def test_ensembles(dev: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def several(tmp_path: Path) -> Path:
-    """Thirty questions with three contexts each."""
+    """Write thirty questions with three contexts each."""
     path = tmp_path / "several.jsonl"
     multi_context.write_questions(path, with_neighbours(tiny.corpus(6), 3, hits="impossible").questions)
     return path
@@ -138,7 +138,7 @@ def test_questions_with_several_contexts(several: Path, tmp_path: Path, at: Any,
                 assert result[part]["questions"] == own[f"{prefix}total"]
 
 
-def test_the_contexts_of_a_question_depend_on_each_other(several: Path, tmp_path: Path) -> None:
+def test_contexts_of_a_question_are_one_cluster(several: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", several, seed).path for seed in range(2)]
     assert compare(*runs, clusters="question")["overall"]["clusters"] == 30
     assert compare(*runs, clusters="question", per="question")["overall"]["clusters"] == 30
@@ -146,13 +146,13 @@ def test_the_contexts_of_a_question_depend_on_each_other(several: Path, tmp_path
     assert shown.code == 0 and "30 questions)" in shown.out
 
 
-def test_what_has_no_answers_by_question(dev: Path, several: Path, tmp_path: Path) -> None:
+def test_per_question_without_answers_by_question_raises(dev: Path, several: Path, tmp_path: Path) -> None:
     plain = make_run(tmp_path / "plain", dev, 0).path
     with pytest.raises(LaminaError, match="--per question: these questions have one context each"):
         compare(plain, plain, per="question")
     run = make_run(tmp_path / "run", several, 0)
     ensemble([run.path], tmp_path / "both")
-    with pytest.raises(LaminaError, match="both: an ensemble keeps its answers at the runs' own thresholds"):
+    with pytest.raises(LaminaError, match="both: an ensemble only has answers at the runs' own thresholds"):
         compare(run.path, tmp_path / "both", per="question", at="zero")
     same = compare(run.path, tmp_path / "both", per="question")["overall"]
     assert same["difference"] == 0 and same["questions"] == 30
@@ -161,10 +161,12 @@ def test_what_has_no_answers_by_question(dev: Path, several: Path, tmp_path: Pat
         compare(run.path, run.path, per="question")
 
 
-def test_different_questions_are_refused(dev: Path, tmp_path: Path) -> None:
+def test_different_questions_raise(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0).path
     fewer = make_run(tmp_path / "fewer", dev, 0, examples=read(dev)[:12], dev_questions=12).path
-    with pytest.raises(LaminaError, match=r"fewer: was not scored on the same questions as .*run: .* one data\.dev_questions"):
+    with pytest.raises(
+        LaminaError, match=r"fewer: was not scored on the same questions as .*run\. Fix: .* the same data\.dev_questions"
+    ):
         compare(run, fewer)
     assert compare(fewer, fewer)["overall"]["questions"] == 12
     moved = dev.rename(tmp_path / "moved.json")
@@ -172,20 +174,20 @@ def test_different_questions_are_refused(dev: Path, tmp_path: Path) -> None:
         compare(run, run)
     assert compare(run, run, data=str(moved))["overall"]["questions"] == 30
     moved.write_text(moved.read_text().replace("by the sea", "at the sea"))
-    with pytest.raises(LaminaError, match=r"run: was not scored on .*moved\.json as it is now"):
+    with pytest.raises(LaminaError, match=r"run: was not scored on the present questions of .*moved\.json"):
         compare(run, run, data=str(moved))
 
 
-def test_questions_of_one_context(dev: Path, tmp_path: Path) -> None:
+def test_questions_of_one_context_raise(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0, examples=read(dev)[:5], dev_questions=5).path
     with pytest.raises(LaminaError, match=r"all 5 questions are of one context, .*--clusters question"):
         compare(run, run)
     result = compare(run, run, clusters="question")
-    assert "HasAns" in result and "NoAns" not in result, "a single question tells nothing"
+    assert "HasAns" in result and "NoAns" not in result, "one question is one cluster"
     assert len(lines(result)) == 2
 
 
-def test_only_answerable_questions(tmp_path: Path) -> None:
+def test_dev_set_with_answerable_questions_only(tmp_path: Path) -> None:
     dev = tmp_path / "dev.json"
     examples = [example for example in tiny.corpus(3) if example.answers]
     dev.write_text(json.dumps(to_squad(examples)))
@@ -195,11 +197,11 @@ def test_only_answerable_questions(tmp_path: Path) -> None:
     assert result["HasAns"] == result["overall"]
 
 
-def test_folders_with_something_missing(dev: Path, tmp_path: Path) -> None:
+def test_folders_with_missing_files_raise(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0)
     with pytest.raises(LaminaError, match="not a run folder"):
         compare(run.path, tmp_path / "nowhere")
-    run.windows.unlink()  # as in runs of older versions
+    run.windows.unlink()  # runs of older versions do not have it
     assert compare(run.path, run.path)["overall"]["questions"] == 30
     texts = read_json(run.predictions)
     write_json(run.predictions, dict(list(texts.items())[3:]))
@@ -209,11 +211,13 @@ def test_folders_with_something_missing(dev: Path, tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"nbest\.json: no such file"):
         compare(run.path, run.path, at="zero")
     run.outputs.unlink()
-    with pytest.raises(LaminaError, match=r"has no outputs\.safetensors: only a run that has data.dev stores one"):
+    with pytest.raises(
+        LaminaError, match=r"has no outputs\.safetensors, which needs a dev set\. Fix: train the run with data\.dev"
+    ):
         compare(run.path, run.path)
 
 
-# In words
+# ---- as text
 
 
 def part(difference: float, low: float, high: float, p: float, verdict: str, needed: int | None) -> dict[str, Any]:
@@ -223,7 +227,7 @@ def part(difference: float, low: float, high: float, p: float, verdict: str, nee
     }  # fmt: skip
 
 
-def test_the_words() -> None:
+def test_lines_of_a_comparison() -> None:
     result = {
         "a": "A", "b": "B", "metric": "f1", "at": "tuned", "clusters": "context",
         "overall": part(0.2, -0.4, 0.8, 0.52, "not distinguishable", 38_211),
@@ -231,7 +235,7 @@ def test_the_words() -> None:
     }  # fmt: skip
     assert lines(result) == [
         "not distinguishable: B has 0.20 F1 more than A, 57.51 against 57.31 (95% interval -0.40 to +0.80, p = 0.520, "
-        "6,078 questions); if that is real, it would take about 39,000 questions to tell",
+        "6,078 questions); a test that shows such a difference needs about 39,000 questions",
         "HasAns F1: 55.81 against 57.31, -1.50, worse (95% interval -2.50 to -0.50, p < 0.001, 6,078 questions)",
     ]
     result["overall"] = part(1.3, 0.4, 2.2, 0.004, "better", 2000)
@@ -240,10 +244,10 @@ def test_the_words() -> None:
     )
 
 
-# The command
+# ---- the command
 
 
-def test_the_command(dev: Path, tmp_path: Path) -> None:
+def test_compare_command(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed).path for seed in range(2)]
     printed = lamina("compare", *runs, "--metric", "exact", "--at", "zero", "--clusters", "question", "--json")
     assert printed.code == 0, printed.err

@@ -1,4 +1,4 @@
-"""Runs that answer together, from what they saved."""
+"""Combine runs into an ensemble, from their saved outputs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def dev(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("how", ["max", "mean"])
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times: int) -> None:
-    """Its own answers at its own threshold, its own scores, whichever way it is combined."""
+def test_ensemble_of_equal_runs_is_the_run(dev: Path, tmp_path: Path, how: Any, times: int) -> None:
+    """Check that answers, threshold and scores are those of the run, for every way to combine."""
     run = make_run(tmp_path / "run", dev, 0, threshold=1.25)
     result = ensemble([run.path] * times, tmp_path / "out", how=how)
     assert result["route"] == "logits"
@@ -55,7 +55,7 @@ def test_a_run_with_itself_is_the_run(dev: Path, tmp_path: Path, how: Any, times
 
 @pytest.mark.parametrize("across", ["margin", "paper_probability"])
 def test_questions_with_several_contexts(dev: Path, tmp_path: Path, across: Across) -> None:
-    """Over all contexts of a question, each run votes at its threshold for questions."""
+    """Check that each run votes at its threshold for questions."""
     multi_context.write_questions(tmp_path / "several.jsonl", with_neighbours(read(dev), 3, hits="impossible").questions)
     run = make_run(tmp_path / "run", tmp_path / "several.jsonl", 0, answer=AnswerOptions(across=across), threshold=1.25)
     alone = ensemble([run.path] * 2, tmp_path / "alone", how="mean")["scores"]
@@ -69,10 +69,10 @@ def test_questions_with_several_contexts(dev: Path, tmp_path: Path, across: Acro
     write_json(run.info, info)
     silent = ensemble([run.path], tmp_path / "silent")["scores"]
     assert not any(read_json(tmp_path / "silent" / "questions.json").values())
-    assert silent["tuned"] == pytest.approx(alone["tuned"]), "contexts have a threshold of their own"
+    assert silent["tuned"] == pytest.approx(alone["tuned"]), "contexts have their own threshold"
 
 
-def test_runs_of_the_same_windows_are_combined_by_their_logits(dev: Path, tmp_path: Path) -> None:
+def test_runs_with_the_same_windows_are_combined_by_their_logits(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed) for seed in range(3)]
     result = ensemble([run.path for run in runs], tmp_path / "out", how="mean")
     assert result["route"] == "logits"
@@ -81,10 +81,10 @@ def test_runs_of_the_same_windows_are_combined_by_their_logits(dev: Path, tmp_pa
     wanted = predictions_json(decode(windows, together.start, together.end, read(dev)))
     assert read_json(tmp_path / "out" / "predictions.json") == wanted
     alone = max(read_json(run.scores)["zero"]["f1"] for run in runs)
-    assert result["scores"]["zero"]["f1"] > alone, "independent mistakes cancel out"
+    assert result["scores"]["zero"]["f1"] > alone, "independent mistakes cancel"
 
 
-def test_runs_of_different_windows_are_combined_by_their_texts(dev: Path, tmp_path: Path) -> None:
+def test_runs_with_different_windows_are_combined_by_their_texts(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", dev, 1, window=tiny.SHORT)]
     result = ensemble([run.path for run in runs], tmp_path / "out")
     assert result["route"] == "nbest"
@@ -94,15 +94,15 @@ def test_runs_of_different_windows_are_combined_by_their_texts(dev: Path, tmp_pa
     assert with_itself["scores"]["zero"] == pytest.approx(read_json(runs[1].scores)["zero"])
 
 
-def test_different_rules_for_answers_are_kept(dev: Path, tmp_path: Path) -> None:
-    """One of the runs gives answers of one token only; combined by logits it could not."""
+def test_answer_options_of_each_run_are_used(dev: Path, tmp_path: Path) -> None:
+    """Combine a run that answers with one token only. By logits this would not be possible."""
     short = AnswerOptions(max_tokens=1)
     runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", dev, 1, answer=short)]
     assert ensemble([run.path for run in runs], tmp_path / "out")["route"] == "nbest"
 
 
 def test_each_run_votes_at_its_own_threshold(dev: Path, tmp_path: Path) -> None:
-    """With thresholds so low that no run would answer, the ensemble does not either; without them it does."""
+    """Use thresholds so low that no run answers: the ensemble does not answer either. Without them it does."""
     runs = [make_run(tmp_path / f"run{seed}", dev, seed, threshold=-50.0) for seed in range(2)]
     result = ensemble([run.path for run in runs], tmp_path / "out")
     assert not any(read_json(tmp_path / "out" / "predictions.json").values())
@@ -110,7 +110,7 @@ def test_each_run_votes_at_its_own_threshold(dev: Path, tmp_path: Path) -> None:
     assert result["scores"]["zero"]["HasAns_f1"] > 20
 
 
-def test_what_is_written_fits_together(dev: Path, tmp_path: Path) -> None:
+def test_written_files_are_consistent(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed, threshold=0.5) for seed in range(2)]
     out = tmp_path / "out"
     result = ensemble([run.path for run in runs], out)
@@ -134,7 +134,7 @@ def test_what_is_written_fits_together(dev: Path, tmp_path: Path) -> None:
     assert (about["how"], about["route"], about["runs"][0]["threshold"]) == ("max", "logits", 0.5)
 
 
-def test_the_same_questions_though_their_file_has_moved(dev: Path, tmp_path: Path) -> None:
+def test_moved_dev_set_can_be_named(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed) for seed in range(2)]
     moved = dev.rename(tmp_path / "moved.json")
     with pytest.raises(LaminaError, match=r"dev\.json: no such data"):
@@ -143,7 +143,7 @@ def test_the_same_questions_though_their_file_has_moved(dev: Path, tmp_path: Pat
     assert ensemble([run.path for run in runs], tmp_path / "out", data=str(moved))["scores"]["zero"]["total"] == 30
 
 
-def test_a_drawn_part_of_the_questions(dev: Path, tmp_path: Path) -> None:
+def test_ensemble_on_the_first_questions_of_a_dev_set(dev: Path, tmp_path: Path) -> None:
 
     runs = [
         make_run(tmp_path / f"run{seed}", dev, seed, examples=read(dev)[: 12 + seed], dev_questions=12 + seed)
@@ -154,14 +154,14 @@ def test_a_drawn_part_of_the_questions(dev: Path, tmp_path: Path) -> None:
         ensemble([run.path for run in runs], tmp_path / "other")
 
 
-def test_questions_that_have_changed_since(dev: Path, tmp_path: Path) -> None:
+def test_changed_questions_raise(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0)
     dev.write_text(dev.read_text().replace("by the sea", "at the sea"))
-    with pytest.raises(LaminaError, match=r"run: was not scored on .*dev\.json as it is now: name its dev set with --data"):
+    with pytest.raises(LaminaError, match=r"run: was not scored on .*dev\.json\. Fix: name its dev set with --data"):
         ensemble([run.path], tmp_path / "out")
 
 
-def test_runs_of_different_questions(dev: Path, tmp_path: Path) -> None:
+def test_runs_of_different_questions_raise(dev: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text(json.dumps(to_squad(tiny.corpus(5))))
     runs = [make_run(tmp_path / "one", dev, 0), make_run(tmp_path / "two", other, 1)]
@@ -169,16 +169,16 @@ def test_runs_of_different_questions(dev: Path, tmp_path: Path) -> None:
         ensemble([run.path for run in runs], tmp_path / "out")
 
 
-def test_nothing_is_overwritten(dev: Path, tmp_path: Path) -> None:
+def test_ensemble_does_not_overwrite_files(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0)
     for taken in (run.path, dev):
-        with pytest.raises(LaminaError, match="is there already: write the ensemble into a new folder"):
+        with pytest.raises(LaminaError, match=r"already exists\. Fix: write the ensemble into a new folder"):
             ensemble([run.path], taken)
     (tmp_path / "empty").mkdir()
     ensemble([run.path], tmp_path / "empty")
 
 
-def test_what_is_no_finished_run(dev: Path, tmp_path: Path) -> None:
+def test_folder_that_is_no_finished_run_raises(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0)
     with pytest.raises(LaminaError, match="name at least one"):
         ensemble([], tmp_path / "out")
@@ -186,12 +186,12 @@ def test_what_is_no_finished_run(dev: Path, tmp_path: Path) -> None:
         ensemble([run.path, tmp_path / "nowhere"], tmp_path / "out")
     recipe = read_json(run.recipe)
     write_json(run.recipe, recipe | {"window": {"length": "long"}})
-    with pytest.raises(LaminaError, match=r"recipe\.json: not the recipe of a run") as caught:
+    with pytest.raises(LaminaError, match=r"recipe\.json: is not the recipe of a run") as caught:
         ensemble([run.path], tmp_path / "out")
     assert "\n" not in str(caught.value)
     del recipe["tasks"]
     write_json(run.recipe, recipe)
-    with pytest.raises(LaminaError, match=r"recipe\.json: not the recipe of a run \('tasks'\)"):
+    with pytest.raises(LaminaError, match=r"recipe\.json: is not the recipe of a run \('tasks'\)"):
         ensemble([run.path], tmp_path / "out")
     older = make_run(tmp_path / "older", dev, 0)
     older.windows.unlink()
@@ -199,10 +199,10 @@ def test_what_is_no_finished_run(dev: Path, tmp_path: Path) -> None:
         ensemble([older.path], tmp_path / "out")
 
 
-# The command
+# ---- the command
 
 
-def test_the_command(dev: Path, tmp_path: Path) -> None:
+def test_ensemble_command(dev: Path, tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"run{seed}", dev, seed).path for seed in range(2)]
     printed = lamina("ensemble", *runs, "--out", tmp_path / "out", "--how", "mean", "--json")
     assert printed.code == 0, printed.err
@@ -227,7 +227,7 @@ def test_no_model_is_loaded(dev: Path, tmp_path: Path) -> None:
     assert read_json(tmp_path / "out" / "scores.json")["zero"]["total"] == 30
 
 
-def test_runs_that_were_trained(dev: Path, tmp_path: Path) -> None:
+def test_ensemble_of_trained_runs(dev: Path, tmp_path: Path) -> None:
     (tmp_path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     (tmp_path / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=tmp_path))
     runs = [tmp_path / f"run{seed}" for seed in range(2)]

@@ -1,4 +1,4 @@
-"""Which layers answer which questions."""
+"""The layer weights of a mixer, by type of question."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MIXERS: list[dict[str, Any]] = [
 
 
 def reader_with(mixer: dict[str, Any]) -> Reader:
-    """Random weights, large enough that tokens differ, and a threshold that leaves half of the questions without an answer."""
+    """Return a reader with large random weights, so that tokens differ. Its threshold rejects half of the answers."""
     recipe = parse_recipe(
         {
             "data": {"train": "unused"},
@@ -68,7 +68,7 @@ def reader_with(mixer: dict[str, Any]) -> Reader:
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
-def test_the_means_are_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> None:
+def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> None:
     reader, examples = reader_with(mixer), tiny.corpus(3)
     seen = look_at_layers(reader.trained, examples)
     part: Any = reader.model.tasks["main"]
@@ -126,10 +126,10 @@ def test_logits_and_weights_are_those_of_the_model() -> None:
     np.testing.assert_allclose(logits.start, wanted.start, atol=1e-6)
     np.testing.assert_allclose(logits.end, wanted.end, atol=1e-6)
     assert weights.shape == (len(windows.ids), 2, 2)
-    assert not np.allclose(weights[:, 0], weights[:, 1]), "starts and ends ask differently"
+    assert not np.allclose(weights[:, 0], weights[:, 1]), "starts and ends have their own weights"
 
 
-def test_how_many_questions_are_in_memory_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_the_questions_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
     whole = look_at_layers(reader.trained, examples)
     monkeypatch.setattr("lamina.experiments.layer_weights.AT_ONCE", 3)
@@ -159,12 +159,12 @@ def test_entropy() -> None:
         ("", "other"),
     ],
 )
-def test_types_of_questions(question: str, kind: str) -> None:
+def test_question_type(question: str, kind: str) -> None:
     assert question_type(question) == kind
     assert kind in TYPES
 
 
-def test_the_example_is_the_one_asked_for() -> None:
+def test_example_has_the_given_id() -> None:
     reader, examples = reader_with({"type": "dot"}), tiny.corpus(2)
     replies = [prediction.answer(reader.threshold) for prediction in reader.predict(examples)]
     assert None in replies and any(replies)
@@ -179,22 +179,22 @@ def test_the_example_is_the_one_asked_for() -> None:
             assert strip.answer == reply.text
             assert reply.text.startswith(strip.tokens[strip.first]) and reply.text.endswith(strip.tokens[strip.last])
     assert look_at_layers(reader.trained, examples).example.id == "0-0"
-    with pytest.raises(LaminaError, match="no question with the id 'nobody'"):
+    with pytest.raises(LaminaError, match=r"none of the \d+ questions has the id 'nobody'"):
         look_at_layers(reader.trained, examples, example="nobody")
 
 
-def test_raw_weights_are_as_dark_as_they_are_large() -> None:
+def test_darkness_is_the_absolute_weight() -> None:
     weights = np.array([[[-2.0, 1.0], [0.0, 0.5]]], np.float32)  # a token, start and end, two layers
     strip = Strip("q", "?", None, 0, 0, ("[CLS]",), weights)
     assert strip.darkness().tolist() == [[[1, 0.5], [0, 0.25]]]
     assert strip_lines(strip)[1].endswith("│█▒   │ │ ░   │")
 
 
-def test_what_is_shown_fits_on_a_screen() -> None:
+def test_strip_fits_on_a_screen() -> None:
     seen = look_at_layers(reader_with({"type": "encoder"}).trained, tiny.corpus(2))
     lines = strip_lines(seen.example, shown=10)
     assert len(lines) == 11
-    assert any(line.startswith(">") for line in lines), "the answer is among them"
+    assert any(line.startswith(">") for line in lines), "the answer is shown"
     assert len({len(line) for line in lines[1:]}) == 1
     table = table_lines(seen)
     assert table[0].split() == ["questions", "at", "of", "1", "2", "entropy"]
@@ -203,8 +203,8 @@ def test_what_is_shown_fits_on_a_screen() -> None:
 
 
 @pytest.mark.parametrize("name", ["last", "average", "compression"])
-def test_mixers_without_weights_are_refused(name: str) -> None:
-    with pytest.raises(LaminaError, match=f'mixer.type = "{name}" gives layers no weights') as caught:
+def test_mixers_without_weights_raise(name: str) -> None:
+    with pytest.raises(LaminaError, match=f'mixer.type: "{name}" has no weights of layers') as caught:
         look_at_layers(reader_with({"type": name}).trained, tiny.corpus(1))
     assert "\n" not in str(caught.value)
 
@@ -229,7 +229,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_command_writes_a_table_and_a_picture(folder: Path) -> None:
+def test_command_writes_tables_and_a_picture(folder: Path) -> None:
     result = lamina("layers", folder / "run", "--data", folder / "few.json", "--threads", "1")
     assert result.code == 0, result.err
     assert "When was the heron born?" in result.out
@@ -242,10 +242,10 @@ def test_the_command_writes_a_table_and_a_picture(folder: Path) -> None:
         tokens = list(csv.DictReader(file))
     assert list(tokens[0])[:4] == ["token", "text", "answer", "start 1"]
     pixels = unpacked((folder / "run" / "layers" / "example.png").read_bytes())
-    assert pixels.shape == (8 * 6, 8 * len(tokens), 3), "two layers and the answer, twice"
+    assert pixels.shape == (8 * 6, 8 * len(tokens), 3), "two layers and the mark of the answer, twice"
 
 
-def test_the_command_in_json(folder: Path, tmp_path: Path) -> None:
+def test_command_prints_json(folder: Path, tmp_path: Path) -> None:
     command = ("layers", folder / "run", "--data", folder / "few.json", "--questions", "5", "--out", tmp_path, "--json")
     result = lamina(*command, "--example", "0-3", "--threads", "1")
     assert result.code == 0, result.err

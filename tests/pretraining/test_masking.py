@@ -1,4 +1,4 @@
-"""Masks: how many, which, by what, and always the same for (seed, epoch)."""
+"""Masks: how many tokens, which ones, their replacements, and the same masks for equal (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.tiny import corpus, tokenizer
 ORDINARY = np.arange(5, 105)
 REPLACEMENTS = Replacements(mask=4, ordinary=ORDINARY)
 DEFAULTS = MaskOptions()
-FIRST, LAST = 2, 3  # special tokens around a row
+FIRST, LAST = 2, 3  # special tokens around a sequence
 
 
 @st.composite
 def sequences(draw: st.DrawFn, most: int = 12) -> TokenSequences:
-    """Sequences of words of one to four tokens between special tokens; some words are special or unknown."""
+    """Draw sequences of words of one to four tokens between special tokens; some words are special or unknown."""
     ids: list[int] = []
     words: list[int] = []
     starts = [0]
@@ -64,7 +64,7 @@ def batch_of(
 
 
 def hidden(data: TokenSequences, batch: MaskedBatch) -> npt.NDArray[np.bool_]:
-    """Which tokens of the data must be guessed."""
+    """Return which tokens of the data are masked."""
     flat = np.zeros(batch.mask.numel(), np.bool_)
     flat[batch.places.numpy()] = True
     real: npt.NDArray[np.bool_] = flat[batch.mask.numpy().ravel()]
@@ -72,7 +72,7 @@ def hidden(data: TokenSequences, batch: MaskedBatch) -> npt.NDArray[np.bool_]:
 
 
 @given(sequences(), st.floats(0.01, 0.9), st.integers(0, 5), st.integers(0, 5))
-def test_the_share_is_hidden_and_at_least_one_token(data: TokenSequences, share: float, seed: int, epoch: int) -> None:
+def test_share_of_the_tokens_is_masked_and_at_least_one(data: TokenSequences, share: float, seed: int, epoch: int) -> None:
     found = hidden(data, batch_of(data, MaskOptions(share=share), seed=seed, epoch=epoch))
     for row in range(len(data)):
         part = slice(data.starts[row], data.starts[row + 1])
@@ -81,7 +81,7 @@ def test_the_share_is_hidden_and_at_least_one_token(data: TokenSequences, share:
 
 
 @given(sequences(), st.booleans(), st.sampled_from(["80/10/10", "all"]))
-def test_special_tokens_and_padding_are_left_alone(data: TokenSequences, whole_words: bool, replace: str) -> None:
+def test_special_tokens_and_padding_are_not_masked(data: TokenSequences, whole_words: bool, replace: str) -> None:
     options = MaskOptions.model_validate({"share": 0.5, "whole_words": whole_words, "replace": replace})
     batch = batch_of(data, options)
     assert np.isin(batch.targets.numpy(), ORDINARY).all()
@@ -95,7 +95,7 @@ def test_special_tokens_and_padding_are_left_alone(data: TokenSequences, whole_w
 
 
 @given(sequences(), st.floats(0.05, 0.6), st.integers(0, 3))
-def test_words_are_hidden_whole(data: TokenSequences, share: float, epoch: int) -> None:
+def test_whole_words_are_masked(data: TokenSequences, share: float, epoch: int) -> None:
     found = hidden(data, batch_of(data, MaskOptions(share=share, whole_words=True), epoch=epoch))
     for word in set(data.words.tolist()) - {NO_WORD}:
         assert len(set(found[data.words == word].tolist())) == 1
@@ -104,11 +104,11 @@ def test_words_are_hidden_whole(data: TokenSequences, share: float, epoch: int) 
         ordinary = np.isin(data.ids[part], ORDINARY)
         if ordinary.any():
             assert found[part].any()
-            assert found[part].sum() <= max(4, share * ordinary.sum() + 2.5), "half a word too many at most, or the first word"
+            assert found[part].sum() <= max(4, share * ordinary.sum() + 2.5), "at most half a word too many, or the first word"
 
 
 @given(sequences(), st.integers(0, 3), st.integers(0, 3))
-def test_a_rows_mask_does_not_depend_on_its_batch(data: TokenSequences, seed: int, epoch: int) -> None:
+def test_mask_of_a_sequence_does_not_depend_on_its_batch(data: TokenSequences, seed: int, epoch: int) -> None:
     together = hidden(data, batch_of(data, seed=seed, epoch=epoch))
     shown = batch_of(data, seed=seed, epoch=epoch).ids.numpy()[batch_of(data).mask.numpy()]
     for row in range(len(data)):
@@ -122,7 +122,7 @@ def real_sequences() -> TokenSequences:
     return make_sequences([e.context for e in corpus(60)[::5]], [], tokenizer(), length=32, packed="join")
 
 
-def test_every_epoch_has_its_own_mask_and_every_seed() -> None:
+def test_masks_differ_between_epochs_and_seeds() -> None:
     data, words = real_sequences(), Replacements.of(tokenizer())
     every = np.arange(len(data))
     masks = [
@@ -133,7 +133,7 @@ def test_every_epoch_has_its_own_mask_and_every_seed() -> None:
     assert make_masked_batch(data, every, words, MaskOptions(), 0, 1).places.tolist() == masks[1]
 
 
-def test_over_many_epochs_every_token_is_hidden_alike() -> None:
+def test_every_token_is_masked_equally_often_over_many_epochs() -> None:
     length, epochs = 100, 2000
     row, ordinary = np.zeros(length, np.int64), np.ones(length, np.bool_)
     counts = sum(choose_masked(row, ordinary, None, noise(7, e, 0, np.arange(length)), 0.15).astype(int) for e in range(epochs))
@@ -142,7 +142,7 @@ def test_over_many_epochs_every_token_is_hidden_alike() -> None:
     assert abs(counts - 300).max() < 5 * np.sqrt(epochs * 0.15 * 0.85)
 
 
-def test_eight_tenths_become_the_mask_one_tenth_something_else() -> None:
+def test_masked_tokens_are_replaced_80_10_10() -> None:
     data = real_sequences()
     words = Replacements.of(tokenizer())
     kinds = np.zeros(3)
@@ -159,14 +159,14 @@ def test_eight_tenths_become_the_mask_one_tenth_something_else() -> None:
     assert not {tokenizer().id_of(name) for name in ("[CLS]", "[SEP]", "[MASK]", "[PAD]", "[UNK]")} & drawn
 
 
-def test_all_become_the_mask_on_request() -> None:
+def test_replace_all_masks_every_chosen_token() -> None:
     data, words = real_sequences(), Replacements.of(tokenizer())
     batch = make_masked_batch(data, np.arange(len(data)), words, MaskOptions(replace="all"), 0, 0)
     assert (batch.ids.flatten()[batch.places] == words.mask).all()
     assert len(batch.targets) > 0
 
 
-def test_noise_is_uniform_and_can_begin_anywhere() -> None:
+def test_noise_is_uniform_and_can_start_at_any_position() -> None:
     values = noise(3, 2, 1, np.arange(100_000))
     assert np.array_equal(noise(3, 2, 1, np.array([70_000, 5])), values[[70_000, 5]])
     assert np.histogram(values, 10, (0, 1))[0] == pytest.approx(10_000, abs=500)

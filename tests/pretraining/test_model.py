@@ -1,4 +1,4 @@
-"""The heads: naive references, the tied decoder, the start near the identity, and transformers' numbers in both directions."""
+"""The heads: simple references, the tied decoder, the start near the identity, and equal logits in transformers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def losses(model: PretrainedModel, some: MaskedBatch, *, head_only: bool = False
 
 
 @pytest.mark.parametrize("nsp", [False, True])
-def test_the_loss_is_that_of_logits_everywhere(nsp: bool) -> None:
+def test_loss_equals_that_of_logits_at_all_positions(nsp: bool) -> None:
     model, some = tiny(nsp=nsp), batch(nsp=nsp)
     stack = model.encoder(model.encoder.embed(some.ids, some.type_ids), some.mask, pool=nsp)
     everywhere = F.linear(model.transform(stack.states[-1]), model.decoder, model.transform.bias)  # [R, T, V]
@@ -79,7 +79,7 @@ def test_the_loss_is_that_of_logits_everywhere(nsp: bool) -> None:
         assert pairs == 0
 
 
-def test_the_decoder_is_the_embedding_table() -> None:
+def test_decoder_is_the_embedding_table() -> None:
     model, some = tiny(), batch()
     assert model.decoder is model.encoder.embeddings.word.weight
     assert not any(tuple(p.shape) == tuple(model.decoder.shape) for p in model.transform.parameters())
@@ -87,10 +87,10 @@ def test_the_decoder_is_the_embedding_table() -> None:
     grad = model.decoder.grad
     assert grad is not None
     unread = sorted(set(range(TINY.vocab)) - set(some.ids.flatten().tolist()))
-    assert grad[unread].abs().max() > 0, "tokens that are not read are still decoded"
+    assert grad[unread].abs().max() > 0, "tokens outside the input are decoded too"
 
 
-def test_the_head_alone_leaves_the_encoder_without_gradients() -> None:
+def test_head_only_gives_the_encoder_no_gradients() -> None:
     model, some = tiny(nsp=True), batch(nsp=True)
     mlm, nsp = losses(model, some, head_only=True)
     (mlm + nsp).backward()  # type: ignore[no-untyped-call]
@@ -99,7 +99,7 @@ def test_the_head_alone_leaves_the_encoder_without_gradients() -> None:
     torch.testing.assert_close(mlm.detach(), losses(model, some)[0].detach())
 
 
-def test_a_new_head_on_the_default_encoder_is_nearly_the_identity() -> None:
+def test_new_head_on_the_default_encoder_is_nearly_the_identity() -> None:
     source = find(EncoderOptions())
     model = PretrainedModel(load(source)).eval()
     assert not load_head(model, source)
@@ -110,11 +110,11 @@ def test_a_new_head_on_the_default_encoder_is_nearly_the_identity() -> None:
         passed = model.transform(states)
     assert F.cosine_similarity(passed, states).min() > 0.99
     centred = [part - part.mean(-1, keepdim=True) for part in (passed, states)]
-    assert F.cosine_similarity(*centred).min() > 0.9999, "only the norm's own mean and spread are lost"
+    assert F.cosine_similarity(*centred).min() > 0.9999, "only the mean and spread differ"
     assert (passed - states).norm() / states.norm() < 0.3
 
 
-def test_a_new_head_undoes_the_projection_as_far_as_it_can() -> None:
+def test_new_head_inverts_the_projection() -> None:
     torch.manual_seed(0)
     model = PretrainedModel(Encoder(replace(PRESETS["electra-small"], layers=1, dropout=0.0))).eval()
     projection = model.encoder.embeddings.projection
@@ -127,7 +127,7 @@ def test_a_new_head_undoes_the_projection_as_far_as_it_can() -> None:
 
 
 def randomise(model: torch.nn.Module) -> None:
-    """Weights that matter: fresh biases of 0 and norms of 1 would hide that they are mixed up."""
+    """Set random weights: biases of 0 and norms of 1 would not show that two are exchanged."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -157,7 +157,7 @@ def source_of(folder: Path) -> Source:
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_a_checkpoints_own_head_gives_transformers_logits_and_goes_back(family: str, tmp_path: Path) -> None:
+def test_head_of_a_checkpoint_equals_transformers_before_and_after_writing(family: str, tmp_path: Path) -> None:
     theirs = transformers.AutoModelForMaskedLM.from_config(CONFIGS[family]).eval()
     randomise(theirs)
     theirs.save_pretrained(tmp_path / "theirs")
@@ -180,7 +180,7 @@ def test_a_checkpoints_own_head_gives_transformers_logits_and_goes_back(family: 
     assert back.get_output_embeddings().weight is back.get_input_embeddings().weight
 
 
-def test_both_heads_of_bert_go_there_and_back(tmp_path: Path) -> None:
+def test_both_heads_of_bert_are_read_and_written(tmp_path: Path) -> None:
     theirs = transformers.BertForPreTraining(CONFIGS["bert"]).eval()
     randomise(theirs)
     theirs.save_pretrained(tmp_path / "theirs")
@@ -199,16 +199,16 @@ def test_both_heads_of_bert_go_there_and_back(tmp_path: Path) -> None:
     torch.testing.assert_close(their_logits(back, some).seq_relationship_logits, expected, atol=1e-5, rtol=0.0)
 
 
-def test_next_sentences_need_what_bert_has() -> None:
+def test_nsp_on_an_unfit_encoder_raises() -> None:
     check_nsp(TINY)
     with pytest.raises(LaminaError, match=r"^nsp: needs two token types and a pooler.*\(electra\) has 2 types and no pooler"):
         check_nsp(PRESETS["electra-small"])
-    with pytest.raises(LaminaError, match="1 types and a pooler: leave nsp out"):
+    with pytest.raises(LaminaError, match=r"1 types and a pooler\. Fix: leave nsp out"):
         check_nsp(replace(TINY, types=1))
 
 
 @pytest.mark.parametrize("hidden", [64, 768])
-def test_random_weights_are_as_large_as_the_width_asks(hidden: int) -> None:
+def test_random_weights_scale_with_the_width(hidden: int) -> None:
     config = replace(PRESETS["tiny"], hidden=hidden, embedding=hidden, intermediate=hidden, vocab=500)
     model = PretrainedModel(Encoder(config))
     start_as_wide(model)

@@ -1,4 +1,4 @@
-"""Sequences: what is in them, how long they are, and which pairs follow each other."""
+"""Sequences: their tokens, their lengths, and which segments follow each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def words(sequences: TokenSequences, number: int) -> str:
 
 
 @given(st.lists(st.text("ab .", max_size=60), min_size=1, max_size=12), st.integers(8, 40), st.sampled_from(["join", "none"]))
-def test_every_token_is_in_one_row_and_in_order(texts: list[str], length: int, packed: str) -> None:
+def test_every_token_is_in_one_sequence_and_in_order(texts: list[str], length: int, packed: str) -> None:
     tokens = tokenizer().encode(texts).ids.tolist()
     if not tokens:
         with pytest.raises(LaminaError, match="no tokens"):
@@ -42,7 +42,7 @@ def test_every_token_is_in_one_row_and_in_order(texts: list[str], length: int, p
     assert (sequences.following == ALONE).all()
 
 
-def test_joined_rows_are_full_and_texts_are_parted() -> None:
+def test_joined_sequences_are_full_and_have_separators() -> None:
     sequences = make_sequences(TEXTS, [], tokenizer(), length=32, packed="join")
     assert (sequences.lengths[:-1] == 32).all()
     assert max(words(sequences, number).count("[SEP]") for number in range(len(sequences))) == 2
@@ -50,7 +50,7 @@ def test_joined_rows_are_full_and_texts_are_parted() -> None:
     assert len(whole.split(" [SEP] ")) == len(TEXTS)
 
 
-def test_a_text_alone_has_a_row_of_its_own() -> None:
+def test_packed_none_gives_every_text_its_own_sequence() -> None:
     sequences = make_sequences(TEXTS, [], tokenizer(), length=128, packed="none")
     assert len(sequences) == len(TEXTS)
     assert [words(sequences, number).count("[SEP]") for number in range(len(sequences))] == [1] * len(TEXTS)
@@ -62,7 +62,7 @@ def sentence(number: int, place: int) -> str:
     return f"text {number} sentence {place}."
 
 
-def test_neighbours_follow_each_other_and_random_ones_come_from_elsewhere() -> None:
+def test_next_segments_follow_and_random_ones_are_from_other_texts() -> None:
     texts = [" ".join(sentence(number, place) for place in range(6)) for number in range(100, 160)]
     sequences = make_sequences(texts, [], tokenizer(), length=17, packed="none", nsp=True)
     kinds = [0, 0]
@@ -103,18 +103,18 @@ def test_labelled_pairs() -> None:
     sequences = make_sequences(["one more text"], pairs, tokenizer(), length=16, packed="none", nsp=True)
     assert sequences.following.tolist() == [NEXT, RANDOM, ALONE]
     assert words(sequences, 0) == "[CLS] a heron [SEP] the bird [SEP]"
-    assert words(sequences, 1).endswith("[SEP] the stone [SEP]"), "the longer part is cut"
+    assert words(sequences, 1).endswith("[SEP] the stone [SEP]"), "the longer text is cut"
     assert sequences.lengths.max() == 16
 
 
-def test_a_text_of_one_sentence_has_no_neighbour() -> None:
+def test_text_of_one_sentence_has_no_second_segment() -> None:
     single = make_sequences(["One. Two."], [], tokenizer(), length=16, packed="none", nsp=True)
     assert single.following.tolist() == [NEXT], "there is no other text to draw from"
     alone = make_sequences(["One.", "Two."], [], tokenizer(), length=16, packed="none", nsp=True)
     assert alone.following.tolist() == [ALONE, ALONE]
 
 
-def test_words_part_at_rows_and_texts() -> None:
+def test_word_numbers_differ_between_sequences_and_texts() -> None:
     sequences = make_sequences(["unbelievable unbelievable"], [], tokenizer(), length=16, packed="none")
     inner = sequences.words[1:-1]
     assert len(set(inner.tolist())) == 2

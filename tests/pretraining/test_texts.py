@@ -1,4 +1,4 @@
-"""Texts of files of all kinds, and one line for what is wrong with them."""
+"""Texts of all file formats, and one-line errors for broken files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def source(path: Path, content: str | bytes, **options: Any) -> TextSource:
     return TextSource(source=str(path), **options)
 
 
-def test_blank_lines_part_the_texts_of_a_plain_file(tmp_path: Path) -> None:
+def test_blank_lines_separate_the_texts_of_a_plain_file(tmp_path: Path) -> None:
     content = "One line.\nAnother.\n \n\n  Second text. \n\n"
     plain = source(tmp_path / "a.txt", content)
     packed = source(tmp_path / "b.txt.xz", lzma.compress(content.encode()))
     assert read_texts([plain]) == read_texts([packed]) == ["One line.\nAnother.", "Second text."]
 
 
-def test_contexts_are_read_once(tmp_path: Path) -> None:
+def test_duplicate_contexts_are_read_once(tmp_path: Path) -> None:
     asked = source(tmp_path / "q.json", json.dumps(to_squad(corpus(3))))
     assert read_texts([asked]) == list(dict.fromkeys(e.context for e in corpus(3)))
     assert len(read_texts([asked, asked])) == 3
@@ -45,30 +45,32 @@ def test_columns_of_tables(tmp_path: Path) -> None:
     assert read_texts([lines]) == ["one", "two"]
 
 
-def test_rows_of_a_dev_set_are_left_out(tmp_path: Path) -> None:
+def test_rows_of_a_dev_set_are_skipped(tmp_path: Path) -> None:
     table = source(tmp_path / "a.csv", "t,u\n" + "".join(f"t{i},u\n" for i in range(10)), columns=("t",), skip_every=4)
     assert read_texts([table]) == ["t1", "t2", "t3", "t5", "t6", "t7", "t9"]
 
 
-def test_broken_rows_are_named_and_skipped_only_on_request(tmp_path: Path) -> None:
+def test_broken_rows_raise_and_are_skipped_with_the_option(tmp_path: Path) -> None:
     content = "t,u\na,1\nb\nc,\nd,4\n"
-    with pytest.raises(LaminaError, match=r"line 3: the header has 2 cells, but this row 1: mend it, or .*skip_broken = true"):
+    with pytest.raises(
+        LaminaError, match=r"line 3: the header has 2 cells, but this row 1\. Fix: correct the row, or .*skip_broken = true"
+    ):
         read_texts([source(tmp_path / "a.csv", content, columns=("t",))])
-    with pytest.warns(LaminaWarning, match=r"2 broken rows left out, the first at line 3"):
+    with pytest.warns(LaminaWarning, match=r"skipped 2 broken rows, the first at line 3"):
         assert read_texts([source(tmp_path / "a.csv", content, columns=("t",), skip_broken=True, skip_every=2)]) == ["d"]
 
 
-def test_excluded_texts_are_not_among_them(tmp_path: Path) -> None:
+def test_excluded_texts_are_left_out(tmp_path: Path) -> None:
     learned = source(tmp_path / "a.txt", "one\n\ntwo\n\nthree")
     assert exclude_texts(read_texts([learned]), [source(tmp_path / "b.txt", "two\n\nfour")]) == ["one", "three"]
 
 
-def test_pairs_have_labels(tmp_path: Path) -> None:
+def test_read_pairs_with_labels(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("a,b,same\nx,y,1.0\nx,z,0\np,q,True\n")
     pairs = PairSource(source=str(tmp_path / "p.csv"), columns=("a", "b"), label="same")
     assert read_pairs(pairs) == [("x", "y", True), ("x", "z", False), ("p", "q", True)]
     (tmp_path / "p.csv").write_text("a,b,same\nx,y,maybe\n")
-    with pytest.raises(LaminaError, match=r"p\.csv: line 2: same = 'maybe' is no label: write 1 or 0"):
+    with pytest.raises(LaminaError, match=r"p\.csv: line 2: same = 'maybe' is not a label\. Fix: write 1 or 0"):
         read_pairs(pairs)
 
 
@@ -77,26 +79,26 @@ def test_pairs_have_labels(tmp_path: Path) -> None:
     [
         ("a.txt", " \n ", {}, "is empty"),
         ("a.csv", "t,u\n", {"columns": ("t",)}, "has no rows"),
-        ("a.csv", "t,u\na,b\n", {"columns": ("v",)}, "has no column 'v': there are t, u"),
-        ("a.tsv", "t\tu\na\tb\n", {}, "which columns hold texts?"),
+        ("a.csv", "t,u\na,b\n", {"columns": ("v",)}, "has no column 'v'. Fix: choose one of t, u"),
+        ("a.tsv", "t\tu\na\tb\n", {}, "the columns with texts are not known. Fix: name them with columns"),
         ("a.jsonl", "{", {"columns": ("t",)}, "not JSONL: "),
         ("a.jsonl", "[]", {"columns": ("t",)}, "not JSONL: "),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, name: str, content: str, options: dict[str, Any], line: str) -> None:
+def test_mistakes_in_files_raise_one_line(tmp_path: Path, name: str, content: str, options: dict[str, Any], line: str) -> None:
     with pytest.raises(LaminaError, match=re.escape(line)) as raised:
         read_texts([source(tmp_path / name, content, **options)])
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_missing_file_raises() -> None:
     with pytest.raises(LaminaError, match=r"nowhere\.txt: no such data"):
         read_texts([TextSource(source="nowhere.txt")])
     with pytest.raises(LaminaError, match=r"fables/train: has no columns"):
         read_texts([TextSource(source="fables/train", columns=("a",))])
 
 
-def test_holding_out() -> None:
+def test_split_texts() -> None:
     texts = [str(number) for number in range(40)]
     learned, held = split_texts(texts, 0.1, seed=0)
     assert len(held) == 4
@@ -108,7 +110,7 @@ def test_holding_out() -> None:
         split_texts(["one"], 0.1, seed=0)
 
 
-def test_sentences() -> None:
+def test_split_sentences() -> None:
     assert split_sentences('He said "No." Then he left! Did he?\nYes.') == ['He said "No."', "Then he left!", "Did he?", "Yes."]
     assert split_sentences("雨だ。晴れ！本当？") == ["雨だ。", "晴れ！", "本当？"]
     assert split_sentences("3.5 km") == ["3.5 km"]

@@ -1,4 +1,4 @@
-"""Pretraining: the held-out loss falls, a killed one goes on, and its folder is a checkpoint like any other."""
+"""Pretraining: the held-out loss falls, a killed run resumes, and the folder is a checkpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ pretrain(read_pretrain_recipe(Path(sys.argv[1])), Path(sys.argv[2]), resume=sys.
 
 
 def values(folder: Path, **tables: Any) -> dict[str, Any]:
-    """A tiny encoder from scratch on some tales, checkpointing after every step."""
+    """Return a recipe for a tiny encoder from scratch that saves a checkpoint after every step."""
     texts = list(dict.fromkeys(example.context for example in corpus(40)))
     (folder / "tales.txt").write_text("\n\n".join(texts), encoding="utf-8")
     train = {"batch_tokens": 512, "lr": 3e-3, "checkpoint_minutes": 0, "threads": 1, "device": "cpu", "epochs": 3}
@@ -67,13 +67,13 @@ def entries(folder: PretrainingFolder) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> PretrainingFolder:
-    """A finished pretraining from scratch, with both heads."""
+    """Pretrain from scratch, with both heads."""
     folder = tmp_path_factory.mktemp("scratch")
     made = recipe(folder, nsp={}, packed="none", train={"epochs": 12, "evaluate_every": 4})
     return pretrain(made, folder / "out")
 
 
-def test_the_held_out_loss_falls(scratch: PretrainingFolder) -> None:
+def test_held_out_loss_falls(scratch: PretrainingFolder) -> None:
     info = json.loads(scratch.info.read_text())
     before, after = info["scores"]["before"], info["scores"]["after"]
     assert after["loss"] < before["loss"] - 1
@@ -87,7 +87,7 @@ def test_the_held_out_loss_falls(scratch: PretrainingFolder) -> None:
     assert evaluations[-1] == info["steps"]
 
 
-def test_it_is_a_folder_of_transformers(scratch: PretrainingFolder) -> None:
+def test_transformers_loads_the_folder(scratch: PretrainingFolder) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(scratch.path)
     model = transformers.AutoModelForMaskedLM.from_pretrained(scratch.path).eval()
     assert tokenizer.mask_token_id == 4
@@ -101,7 +101,7 @@ def test_it_is_a_folder_of_transformers(scratch: PretrainingFolder) -> None:
     assert not Run(scratch.path).recipe.exists()
 
 
-def test_a_recipe_starts_from_it(scratch: PretrainingFolder, tmp_path: Path) -> None:
+def test_recipe_starts_from_the_folder(scratch: PretrainingFolder, tmp_path: Path) -> None:
     source = find(EncoderOptions(model=str(scratch.path)))
     assert source.config.pooler
     weights = load(source).state_dict()
@@ -118,18 +118,18 @@ def test_a_recipe_starts_from_it(scratch: PretrainingFolder, tmp_path: Path) -> 
     assert train(fine, tmp_path / "run").finished
 
 
-def test_it_can_be_pretrained_further_with_its_own_head(scratch: PretrainingFolder, tmp_path: Path) -> None:
+def test_pretraining_continues_with_the_folders_own_head(scratch: PretrainingFolder, tmp_path: Path) -> None:
     heard = Heard()
     more = recipe(tmp_path, encoder={"model": str(scratch.path)}, train={"epochs": 1})
     folder = pretrain(more, tmp_path / "more", progress=heard)
-    assert any("its head for masked tokens comes with it" in line for line in heard.lines)
+    assert any("the head for masked tokens is loaded from the checkpoint" in line for line in heard.lines)
     info = json.loads(folder.info.read_text())
     assert info["scores"]["before"]["loss"] < json.loads(scratch.info.read_text())["scores"]["before"]["loss"] - 1
     assert {entry["part"] for entry in entries(folder) if "part" in entry} == {"all"}
 
 
-def test_a_new_head_trains_alone_first(tmp_path: Path) -> None:
-    """On the encoder of a checkpoint without a head; the loss is measured when it is done."""
+def test_new_head_first_trains_alone(tmp_path: Path) -> None:
+    """Start from a checkpoint without a head. The loss is measured after the steps of the head."""
     pretrained = pretrain(recipe(tmp_path, train={"epochs": 1}), tmp_path / "base")
     strip = tmp_path / "headless"
     transformers.AutoModel.from_pretrained(pretrained.path).save_pretrained(strip)
@@ -143,12 +143,12 @@ def test_a_new_head_trains_alone_first(tmp_path: Path) -> None:
     rates = [entry["lr"] for entry in entries(folder) if "lr" in entry]
     assert max(rates[:alone]) <= 3e-3
     assert max(rates[alone:]) <= 3e-3
-    assert rates[alone - 1] < rates[alone + 1], "each part has its own schedule"
+    assert rates[alone - 1] < rates[alone + 1], "head and encoder have their own schedules"
     never = pretrain(recipe(tmp_path, encoder={"model": str(strip)}, head_first=0), tmp_path / "never")
     assert {entry["part"] for entry in entries(never) if "part" in entry} == {"all"}
 
 
-def test_the_encoder_waits_while_the_head_trains(tmp_path: Path) -> None:
+def test_encoder_does_not_change_while_the_head_trains(tmp_path: Path) -> None:
     made = recipe(tmp_path, encoder={"model": "minilm"}, head_first=0.9, train={"epochs": 1, "batch_tokens": 200})
     with pytest.raises(KeyboardInterrupt):
         pretrain(made, tmp_path / "out", progress=Stops(3))
@@ -160,11 +160,11 @@ def test_the_encoder_waits_while_the_head_trains(tmp_path: Path) -> None:
     assert stored["transform.bias"].abs().max() > 0
 
 
-# Resuming
+# ---- resuming
 
 
 def result(out: Path) -> dict[str, Any]:
-    """All that a finished pretraining wrote, but for what it cost."""
+    """Return the files of a finished pretraining, without its costs."""
     files = {
         path.name: path.read_bytes() for path in out.glob("[!.]*") if path.suffix != ".png" and path.name != "pretraining.json"
     }
@@ -185,7 +185,7 @@ def finished(file: Path, out: Path, how: str) -> None:
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_killed_pretraining_resumes_to_the_same_result(tmp_path: Path) -> None:
     file = tmp_path / "recipe.json"
     made = values(tmp_path, nsp={}, mask={"whole_words": True}, train={"epochs": 6, "memory_tokens": 256})
     file.write_text(json.dumps(made))
@@ -208,35 +208,35 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> Non
     assert {name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name)} == set()
 
 
-def test_nothing_is_overwritten_and_the_recipe_stays(tmp_path: Path) -> None:
+def test_pretraining_is_not_overwritten_and_rejects_another_recipe(tmp_path: Path) -> None:
     made = recipe(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         pretrain(made, tmp_path / "out", progress=Stops(2))
-    with pytest.raises(LaminaError, match="there is a pretraining here already: go on with --resume"):
+    with pytest.raises(LaminaError, match=r"already has a pretraining\. Fix: continue it with --resume"):
         pretrain(made, tmp_path / "out")
     with pytest.raises(LaminaError, match=r"the recipe has changed since it began \(length: 32 then, 16 now\)"):
         pretrain(recipe(tmp_path, length=16), tmp_path / "out", resume=True)
-    with pytest.raises(LaminaError, match="is there already and not a pretraining"):
+    with pytest.raises(LaminaError, match="already exists and is not a pretraining"):
         pretrain(made, tmp_path)
-    (tmp_path / "tales.txt").write_text("Other texts.\n\nOf another world.\n\nAnd more.")
+    (tmp_path / "tales.txt").write_text("Other texts.\n\nFrom another world.\n\nAnd more.")
     with pytest.raises(LaminaError, match="the texts changed since this pretraining began"):
         pretrain(made, tmp_path / "out", resume=True)
 
 
-def test_a_finished_one_is_left_alone(scratch: PretrainingFolder) -> None:
+def test_finished_pretraining_is_not_changed(scratch: PretrainingFolder) -> None:
     before = result(scratch.path)
     heard = Heard()
     made = parse_pretrain_recipe(json.loads(scratch.info.read_text())["recipe"])
     assert pretrain(made, scratch.path, resume=True, progress=heard).finished
-    assert any("finished already" in line for line in heard.lines)
+    assert any("already finished" in line for line in heard.lines)
     assert result(scratch.path) == before
 
 
-# Recipes and the command
+# ---- recipes and the command
 
 
 @pytest.mark.parametrize("name", recipe_names(pretraining_folder()))
-def test_a_bundled_recipe_parses_and_states_its_command(name: str) -> None:
+def test_bundled_recipe_parses_and_states_its_command(name: str) -> None:
     path = recipe_path(name, pretraining_folder())
     first, second, third = path.read_text(encoding="utf-8").splitlines()[:3]
     assert first.startswith(f"# lamina pretrain {name} --out ")
@@ -246,8 +246,8 @@ def test_a_bundled_recipe_parses_and_states_its_command(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", recipe_names(pretraining_folder()))
-def test_a_bundled_recipe_trains(name: str, tmp_path: Path) -> None:
-    """The recipe itself, on a few texts and with a small encoder."""
+def test_bundled_recipe_trains(name: str, tmp_path: Path) -> None:
+    """Train the recipe on a few texts with a small encoder."""
     values(tmp_path)
     texts = json.dumps([str(tmp_path / "tales.txt")])
     settings = [f"texts={texts}", "exclude=[]", "length=32", "train.epochs=0.2", "train.threads=1", "train.batch_tokens=512"]
@@ -257,14 +257,14 @@ def test_a_bundled_recipe_trains(name: str, tmp_path: Path) -> None:
     assert pretrain(made, tmp_path / "out").finished
 
 
-def test_the_recipes_of_paper_002_leave_out_the_dev_sets(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_of_paper_002_exclude_the_dev_sets(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_DATA", str(shared / "data"))
     made = read_pretrain_recipe(recipe_path("minbert", pretraining_folder()))
     (quora,) = (source for source in made.texts if "quora" in source.source)
-    with pytest.warns(LaminaWarning, match="2 broken rows left out"):
+    with pytest.warns(LaminaWarning, match="skipped 2 broken rows"):
         texts = set(exclude_texts(read_texts(made.texts), made.exclude))
         everything = set(read_texts([quora.model_copy(update={"skip_every": None})]))
-    assert "What can you get as a customer of Star Alliance?" in everything - texts, "row 0 is of the dev set"
+    assert "What can you get as a customer of Star Alliance?" in everything - texts, "row 0 is in the dev set"
     assert "Grammar: What are the most common English language and grammatical errors made by people from India?" in texts
     assert len(everything - texts) > 3000
     assert not texts & set(read_texts(made.exclude))
@@ -273,40 +273,43 @@ def test_the_recipes_of_paper_002_leave_out_the_dev_sets(shared: Path, monkeypat
 @pytest.mark.parametrize(
     ("tables", "line"),
     [
-        ({"texts": []}, "texts: is missing: name what to train on"),
-        ({"encoder": {}, "shape": "tiny"}, "encoder and shape are two ways to begin"),
+        ({"texts": []}, "texts: is missing. Fix: name the texts to train on"),
+        ({"encoder": {}, "shape": "tiny"}, "shape: the recipe has an encoder too. Fix: leave out either encoder or shape"),
         ({"encoder": {}, "vocabulary": {}}, "vocabulary: an encoder has its own"),
-        ({"shape": "tinny"}, "there is no 'tinny'; did you mean tiny?"),
-        ({"shape": {"layers": 1, "hidden": 10, "heads": 3}}, "10 wide cannot be cut into 3 equal heads"),
+        ({"shape": "tinny"}, "there is no 'tinny'. Fix: did you mean tiny?"),
+        (
+            {"shape": {"layers": 1, "hidden": 10, "heads": 3}},
+            "hidden = 10 cannot be divided into 3 equal heads. Fix: choose a multiple",
+        ),
         ({"mask": {"shares": 0.1}}, "mask.shares: no such field. Fix: did you mean mask.share?"),
         ({"texts": [{"source": "a", "colums": ["b"]}]}, "no such field. Fix: did you mean texts.columns?"),
         ({"packed": "tight"}, "packed: Input should be 'join' or 'none' (given: 'tight')"),
         ({"train": {"lr": 0}}, "train.lr: Input should be greater than 0"),
     ],
 )
-def test_mistakes_in_a_recipe_are_one_line(tables: dict[str, Any], line: str) -> None:
+def test_mistakes_in_a_recipe_raise_one_line(tables: dict[str, Any], line: str) -> None:
     with pytest.raises(LaminaError) as raised:
         parse_pretrain_recipe({"texts": ["a.txt"], **tables})
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_mistakes_that_only_the_files_show(tmp_path: Path) -> None:
+def test_mistakes_that_need_the_files_raise(tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"nowhere\.txt: no such data"):
         pretrain(recipe(tmp_path, texts=["nowhere.txt"]), tmp_path / "out")
     tales = str(tmp_path / "tales.txt")
-    with pytest.raises(LaminaError, match="no texts besides those that are excluded"):
+    with pytest.raises(LaminaError, match="no texts besides the excluded ones"):
         pretrain(recipe(tmp_path, exclude=[tales]), tmp_path / "out")
-    assert not (tmp_path / "out").exists(), "a mistake in the texts leaves nothing behind"
-    with pytest.raises(LaminaError, match="length = 999, but the positions of the encoder end at 512"):
+    assert not (tmp_path / "out").exists(), "no folder is made"
+    with pytest.raises(LaminaError, match="length: is 999, but the encoder has 512 positions"):
         pretrain(recipe(tmp_path, length=999), tmp_path / "long")
     with pytest.raises(LaminaError, match=r"nsp: needs two token types and a pooler.*\(electra\)"):
         pretrain(recipe(tmp_path, encoder={"model": "electra-small", "pretrained": False}, nsp={}), tmp_path / "electra")
-    with pytest.raises(LaminaError, match=r"vocabulary\.size = 20 is too small"):
+    with pytest.raises(LaminaError, match=r"vocabulary\.size: 20 is too small"):
         pretrain(recipe(tmp_path, vocabulary={"size": 20}), tmp_path / "small")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_pretrain_command(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(values(tmp_path)))
     done = lamina("pretrain", file, "--out", tmp_path / "out", "--set", "train.epochs=1", "--vocab-size", 300, "--json")
@@ -324,7 +327,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_pairs_train_next_sentences(tmp_path: Path) -> None:
-    """Paraphrases as sentences that follow each other, as paper 002 proposes."""
+    """Train next sentences on paraphrases as pairs that follow each other, as paper 002 proposes."""
     facts = [example for example in corpus(30) if example.answers]
     rows = [f"{e.question},{e.question},1\n{e.question},{facts[-n - 1].question},0\n" for n, e in enumerate(facts)]
     (tmp_path / "pairs.csv").write_text("a,b,same\n" + "".join(rows))
@@ -335,7 +338,7 @@ def test_pairs_train_next_sentences(tmp_path: Path) -> None:
     assert scores["nsp_loss"] < 0.8
 
 
-def test_what_is_excluded_is_in_no_pair_either(tmp_path: Path) -> None:
+def test_excluded_texts_are_in_no_pair(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("a,b,same\none,two,1\nthree,four,0\nfive,six,1\n")
     (tmp_path / "dev.txt").write_text("four")
     nsp = {"pairs": [{"source": str(tmp_path / "pairs.csv"), "columns": ["a", "b"], "label": "same"}]}
@@ -343,7 +346,7 @@ def test_what_is_excluded_is_in_no_pair_either(tmp_path: Path) -> None:
     assert read_corpus(made, Silent()).pairs == [("one", "two", True), ("five", "six", True)]
 
 
-def test_what_is_held_out_is_neither_a_text_nor_in_a_pair(tmp_path: Path) -> None:
+def test_held_out_texts_are_not_in_the_training_texts_or_pairs(tmp_path: Path) -> None:
     rows = "".join(f"text {number},text {number + 1},1\n" for number in range(100))
     (tmp_path / "pairs.csv").write_text("a,b,same\n" + rows)
     table = {"source": str(tmp_path / "pairs.csv"), "columns": ["a", "b"]}
@@ -353,23 +356,23 @@ def test_what_is_held_out_is_neither_a_text_nor_in_a_pair(tmp_path: Path) -> Non
     assert len(corpus.held_out_pairs) == 10 and learned.isdisjoint(held_out)
 
 
-def test_next_sentences_need_two_texts(tmp_path: Path) -> None:
+def test_nsp_on_one_text_raises(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("One heron. Two herons. Three herons.")
     made = recipe(tmp_path, texts=[{"source": str(tmp_path / "one.txt")}], nsp={}, packed="none", holdout=0)
-    with pytest.raises(LaminaError, match="nsp: random pairs need at least two texts of several sentences: give more texts"):
+    with pytest.raises(LaminaError, match=r"nsp: random pairs need at least two texts of several sentences\. Fix: add texts"):
         pretrain(made, tmp_path / "out")
 
 
-def test_without_a_held_out_part(tmp_path: Path) -> None:
+def test_pretraining_without_a_held_out_split(tmp_path: Path) -> None:
     folder = pretrain(recipe(tmp_path, holdout=0, train={"epochs": 0.5}), tmp_path / "out")
     assert json.loads(folder.info.read_text())["scores"] == {}
     assert not [entry for entry in entries(folder) if "evaluation" in entry]
 
 
-# The curve
+# ---- the curve
 
 
-def test_a_curve_needs_matplotlib(scratch: PretrainingFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curve_needs_matplotlib(scratch: PretrainingFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # cannot be imported
     complaint = draw_loss_curve(scratch.metrics, tmp_path / "curve.png")
     assert complaint is not None
@@ -377,7 +380,7 @@ def test_a_curve_needs_matplotlib(scratch: PretrainingFolder, tmp_path: Path, mo
     assert not (tmp_path / "curve.png").exists()
 
 
-def test_a_curve_is_a_picture(scratch: PretrainingFolder, tmp_path: Path) -> None:
+def test_curve_is_a_png(scratch: PretrainingFolder, tmp_path: Path) -> None:
     assert draw_loss_curve(scratch.metrics, tmp_path / "curve.png") is None
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,4 +1,4 @@
-"""New vocabularies: Hangul survives, equal texts give equal files, too small is refused."""
+"""New vocabularies: Hangul stays whole, equal texts give equal files, and too small a size raises."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decoded(tokenizer: Tokenizer, text: str) -> str:
     return " ".join(pieces).replace(" ##", "")
 
 
-def test_korean_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_korean_is_unchanged_after_decoding(tmp_path: Path) -> None:
     tokenizer = made(tmp_path, KOREAN, size=400)
     for text in KOREAN:
         assert decoded(tokenizer, text).replace(" ", "") == text.replace(" ", "")
@@ -42,8 +42,8 @@ def test_korean_comes_back_as_it_was(tmp_path: Path) -> None:
     assert tokenizer.id_of("있다") is not None, "a frequent word is one entry"
 
 
-def test_stripping_accents_takes_hangul_apart(tmp_path: Path) -> None:
-    """Why it is not the default."""
+def test_stripping_accents_splits_hangul(tmp_path: Path) -> None:
+    """Show why accents are kept by default."""
     assert "비" not in decoded(made(tmp_path, KOREAN, size=400, keep_accents=False), "비행기가")
 
 
@@ -54,7 +54,7 @@ def test_case_and_accents(tmp_path: Path) -> None:
     assert decoded(made(tmp_path, texts, size=200, lowercase=False), "Résumé") == "Résumé"
 
 
-def test_it_is_laid_out_as_berts(tmp_path: Path) -> None:
+def test_layout_is_that_of_bert(tmp_path: Path) -> None:
     tokenizer = made(tmp_path, KOREAN, size=300)
     assert [tokenizer.id_of(name) for name in SPECIALS] == [0, 1, 2, 3, 4]
     assert tokenizer.vocabulary <= 300
@@ -73,11 +73,11 @@ def test_equal_texts_give_equal_vocabularies_in_every_process() -> None:
     assert len(found) == 1
 
 
-def test_too_small_is_refused_with_the_number_that_would_do(tmp_path: Path) -> None:
+def test_too_small_a_size_raises_with_the_size_that_fits(tmp_path: Path) -> None:
     with pytest.raises(
-        LaminaError, match=r"vocabulary\.size = 60 is too small: \d+% of the words .* so (\d+) holds all"
+        LaminaError, match=r"vocabulary\.size: 60 is too small: \d+% of the words .*Fix: set it to (\d+),"
     ) as raised:
         made(tmp_path, KOREAN, size=60)
-    enough = int(str(raised.value).split(" so ")[1].split()[0])
+    enough = int(str(raised.value).split("set it to ")[1].split(",")[0])
     tokenizer = made(tmp_path, KOREAN, size=enough)
     assert tokenizer.unknown not in tokenizer.encode(KOREAN).ids

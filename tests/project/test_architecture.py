@@ -1,4 +1,4 @@
-"""The map in ARCHITECTURE.md holds: a room imports only rooms above it in the list."""
+"""ARCHITECTURE.md is true: a room imports only rooms above it in the list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "lamina"
 
 
 def rooms() -> list[str]:
-    """The rooms in the order in which ARCHITECTURE.md lists them."""
+    """Return the rooms in the order of ARCHITECTURE.md."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     block = text.split("<!-- rooms -->")[1]
     return re.findall(r"^\| `(\w+)(?:\.py|/)`", block, re.MULTILINE)
@@ -27,7 +27,7 @@ def room_of(module: str) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """The modules of lamina that a file imports, wherever in the file."""
+    """Return the modules of lamina that a file imports anywhere."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "lamina":
@@ -38,12 +38,12 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def test_every_room_is_on_the_map_and_nothing_else() -> None:
+def test_architecture_lists_every_room_and_nothing_else() -> None:
     present = {path.stem if path.is_file() else path.name for path in PACKAGE.iterdir() if path.suffix in ("", ".py")}
     assert set(rooms()) == present - {"__init__", "__main__", "__pycache__", "recipes"}
 
 
-def test_rooms_import_only_what_stands_above_them() -> None:
+def test_rooms_import_only_rooms_above_them() -> None:
     order = {room: number for number, room in enumerate(rooms())}
     wrong = []
     for path in PACKAGE.rglob("*.py"):
@@ -56,7 +56,7 @@ def test_rooms_import_only_what_stands_above_them() -> None:
 
 # ---- modules that need neither torch nor POSIX
 
-# Imports every module named on standard input. Prints what was wrong with each, by name; None where it was imported.
+# Imports every module named on standard input. Prints the error of each by name; None if it was imported.
 IMPORT_ALL = """
 import builtins, importlib, json, sys
 
@@ -85,14 +85,14 @@ print(json.dumps(found))
 
 
 def modules() -> list[str]:
-    """All modules of the package but the one that starts the command."""
+    """Return all modules of the package except the one that starts the command."""
     parts = [path.relative_to(PACKAGE.parent).with_suffix("").parts for path in PACKAGE.rglob("*.py")]
     names = sorted(".".join(part for part in path if part != "__init__") for path in parts)
     return [name for name in names if name != "lamina.__main__"]
 
 
 def imported(*, without: str) -> dict[str, str | None]:
-    """Why each module cannot be imported without these packages and the modules that only POSIX has; None where it can."""
+    """Return the import error of each module without these packages and POSIX-only modules; None if it can be imported."""
     command = [sys.executable, "-c", IMPORT_ALL, without]
     done = subprocess.run(command, input=json.dumps(modules()), capture_output=True, text=True, check=True)
     found: dict[str, str | None] = json.loads(done.stdout)
@@ -100,7 +100,7 @@ def imported(*, without: str) -> dict[str, str | None]:
 
 
 def torch_column() -> dict[str, tuple[str, set[str]]]:
-    """For each room, the first word of its column `torch` in ARCHITECTURE.md, and the modules that the column names."""
+    """Return for each room the first word of its column `torch` in ARCHITECTURE.md, and the modules that the column names."""
     block = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("<!-- rooms -->")[1]
     rows = re.findall(r"^\| `(\w+)(?:\.py|/)` \|.*\| (\w+)([^|]*) \|$", block, re.MULTILINE)
     return {room: (word, {f"lamina.{room}.{name}" for name in re.findall(r"`(\w+)`", rest)}) for room, word, rest in rows}
@@ -111,7 +111,7 @@ def of_room(room: str) -> set[str]:
 
 
 def torch_free() -> set[str]:
-    """The modules that ARCHITECTURE.md says do not import torch: whole rooms but for some modules, or some modules."""
+    """Return the modules that import no torch, as ARCHITECTURE.md lists them: rooms without some modules, or single modules."""
     free = {"lamina"}
     for room, (word, named) in torch_column().items():
         if word in ("no", "only"):
@@ -132,28 +132,28 @@ def test_torch_free_modules_import_without_torch_and_posix(without_torch: dict[s
     assert {name: without_torch[name] for name in torch_free() if without_torch[name] is not None} == {}
 
 
-def test_the_exceptions_of_torch_free_rooms_need_torch(without_torch: dict[str, str | None]) -> None:
+def test_exceptions_of_torch_free_rooms_need_torch(without_torch: dict[str, str | None]) -> None:
     exceptions = {name for word, named in torch_column().values() if word == "only" for name in named}
     assert len(exceptions) > 3
     assert {name: without_torch[name] for name in exceptions if without_torch[name] != "torch is blocked"} == {}
 
 
-def test_all_modules_import_without_what_only_posix_has() -> None:
+def test_all_modules_import_without_posix_modules() -> None:
     assert {name: error for name, error in imported(without="").items() if error is not None} == {}
 
 
-# ---- what else nobody may import or name
+# ---- other imports and names that are not allowed
 
 
-def test_transformers_is_imported_only_where_a_tokenizer_is_converted() -> None:
+def test_only_the_tokenizer_conversion_imports_transformers() -> None:
     users = {
         path.name for path in PACKAGE.rglob("*.py") if re.search(r"^\s*(from|import) transformers", path.read_text(), re.M)
     }
     assert users <= {"load.py"}
 
 
-def test_the_project_names_no_machine() -> None:
-    """Nothing in the tree knows the folder that it was made in."""
+def test_project_does_not_name_its_folder() -> None:
+    """Check that no file has the path of the folder that the project was made in."""
     for path in [*PACKAGE.rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("docs/*"), ROOT / "Makefile"]:
         if path.is_file() and path.suffix not in (".png",):
             assert str(ROOT.parent) + "/" not in path.read_text(encoding="utf-8"), path

@@ -1,4 +1,4 @@
-"""Every benchmark runs, and prints its figures last, one a line. How fast it is, the benchmark says, not the test."""
+"""Every benchmark runs and prints its figures in its last lines. The speed itself is not tested."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
         ("mlm_throughput.py", ["--texts", "3", "--seconds", "0"], ["run_mlm-default", "run_mlm-default-at-its-length"]),
     ],
 )
-def test_prints_its_figures_last(script: str, options: list[str], names: list[str], shared: Path) -> None:
+def test_benchmark_prints_its_figures_last(script: str, options: list[str], names: list[str], shared: Path) -> None:
     output = run(script, *options, "--threads", "1", "--repeats", "1", data=shared / "data")
     lines = output.splitlines()[-len(names) :]
     figures = [FIGURE.fullmatch(line) for line in lines]
@@ -56,7 +56,7 @@ def test_prints_its_figures_last(script: str, options: list[str], names: list[st
 
 
 def follows(figure: re.Match[str], output: str) -> bool:
-    """Whether a figure follows from the rates and times that were printed, which are rounded to a tenth."""
+    """Return whether a figure follows from the printed rates and times, which are rounded to a tenth."""
     value, name = float(figure["value"]), figure["ratio"] or ""
     if name.startswith("bytes-"):
         return 0 < value <= 1  # a store leaves out padding, and int8 takes less than float16
@@ -73,7 +73,7 @@ def follows(figure: re.Match[str], output: str) -> bool:
 
 
 @pytest.mark.slow
-def test_the_old_pipeline_must_be_the_old_one(shared: Path) -> None:
+def test_old_pipeline_needs_its_version_of_transformers(shared: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "pipeline.py"), "--old", sys.executable, "--questions", "5", "--threads", "1"]
     environment = os.environ | {"LAMINA_DATA": str(shared / "data")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -81,7 +81,7 @@ def test_the_old_pipeline_must_be_the_old_one(shared: Path) -> None:
 
 
 def run(script: str, *options: str, data: Path) -> str:
-    """What the benchmark prints; it must end well."""
+    """Return the output of a benchmark, which must exit with 0."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / script), *options],
         env=os.environ | {"LAMINA_DATA": str(data)},

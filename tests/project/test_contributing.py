@@ -15,7 +15,7 @@ PROJECT_FILE = re.compile(r"(?<!`)`([\w./-]*/|[\w./-]+\.(?:py|md|toml|txt))`(?!`
 SECTIONS = ("A mixer", "A loss term", "A data format")
 
 
-def test_every_file_that_it_names_exists() -> None:
+def test_every_named_file_exists() -> None:
     text = re.sub(r"^```.*?^```$", "", CONTRIBUTING.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     named = set(PROJECT_FILE.findall(text))
     assert len(named) > 20
@@ -24,17 +24,17 @@ def test_every_file_that_it_names_exists() -> None:
 
 
 @pytest.mark.parametrize("section", [*SECTIONS, "A head with its own kind of task"])
-def test_an_addition_changes_as_many_files_as_its_table_says(section: str) -> None:
+def test_addition_changes_as_many_files_as_the_table_has(section: str) -> None:
     rows = dict(re.findall(r"^\| (\w+)[^|]*\| (\d+ \| \d+):", CONTRIBUTING.read_text(encoding="utf-8"), re.MULTILINE))
     shown = [path for _, path, _ in code_blocks(section) if path]
     changed = [path for path in shown if (ROOT / path).exists()]
-    new = 2 if section.startswith("A head") else len(shown) - len(changed)  # whose files stand in tests/tasks/numbers
+    new = 2 if section.startswith("A head") else len(shown) - len(changed)  # its files are in tests/tasks/numbers
     (wanted,) = [count for name, count in rows.items() if name in section.split()]
     assert f"{new} | {len(changed)}" == wanted
 
 
-def test_its_additions_train(tmp_path: Path) -> None:
-    """A mixer, a term and a format of questions, all in one run."""
+def test_additions_train(tmp_path: Path) -> None:
+    """Train with the mixer, the term and the format of questions in one run."""
     package = PatchedPackage.copy(tmp_path / "package")
     for section in SECTIONS:
         package.add_section(section)

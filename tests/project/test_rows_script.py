@@ -1,4 +1,4 @@
-"""scripts/rows.py in a real process: rows are trained once, and what was written down outlives its run folder."""
+"""scripts/rows.py in a real process: rows are trained once, and their results stay when the run folder is deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ base = ["data.train=fables/train", "data.dev=fables/dev", "data.questions=20", "
 
 
 @pytest.mark.slow
-def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
+def test_row_is_trained_once_and_stays_without_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "table"
     folder.mkdir(parents=True)
     (folder / "rows.toml").write_text(TABLE)
@@ -35,7 +35,7 @@ def test_a_row_is_trained_once_and_outlives_its_folder(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "runs")
     assert "| other |" in rows(folder, "--missing")
     both = json.loads((folder / "rows.json").read_text())
-    assert both["one"] == first["one"], "kept as it was written"
+    assert both["one"] == first["one"], "not changed"
     assert [path.name for path in (tmp_path / "runs" / "table").iterdir() if path.is_dir()] == ["other"]
 
     changed = TABLE.replace('"one" = []', '"one" = ["train.seed=1"]')

@@ -1,6 +1,6 @@
-"""The quickstart as the README promises it, with its real encoder and corpus: `.ci/run` runs this after all other tests.
+"""The quickstart of the README with its real encoder and corpus. `.ci/run` runs it after all other tests.
 
-It takes minutes, so pytest collects it only where it is named: `make check-quickstart`.
+It takes minutes, so pytest collects it only if it is named: `make check-quickstart`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def without_confidences(printed: str) -> list[str]:
     return [line.rpartition(" (confidence ")[0] for line in printed.splitlines()]
 
 
-def test_the_quickstart_answers_as_the_readme_promises(tmp_path: Path) -> None:
+def test_quickstart_answers_as_in_the_readme(tmp_path: Path) -> None:
     folder = tmp_path / "a fresh checkout"
     folder.mkdir()
     copy_checkout(folder)
@@ -62,5 +62,5 @@ def test_the_quickstart_answers_as_the_readme_promises(tmp_path: Path) -> None:
     assert scores["tuned"]["f1"] >= 70
     assert scores["tuned"]["f1"] >= all_null + 25
     assert readme_answers(folder) == readme_promises()
-    assert "finished already" in quickstart(folder).stderr
+    assert "already finished" in quickstart(folder).stderr
     assert installed_in(folder).is_relative_to(ROOT), "the environment is still that of this checkout"

@@ -22,7 +22,7 @@ in 1823.</p><script>var x = "no";</script><ul><li>one</li><li>two &amp; three</l
 
 
 def pdf(*pages: str) -> bytes:
-    """A PDF with these lines, one a page, written by hand: the library that reads PDFs draws no text."""
+    """Return a PDF with these lines, one per page. It is written by hand: the library that reads PDFs cannot write text."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
     kids = []
     for page in pages:
@@ -43,19 +43,19 @@ def pdf(*pages: str) -> bytes:
     return f"{out}xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{end}".encode()
 
 
-def test_plain_text_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_plain_text_is_unchanged(tmp_path: Path) -> None:
     for name in ("a.txt", "a.md", "README", "a.rst"):
         (tmp_path / name).write_bytes("# Ada\r\n\r\n*Thorn* é 🏭\n".encode())
         assert read_document(tmp_path / name).text == "# Ada\r\n\r\n*Thorn* é 🏭\n"
 
 
-def test_html_gives_what_a_browser_shows(tmp_path: Path) -> None:
+def test_html_gives_the_visible_text(tmp_path: Path) -> None:
     (tmp_path / "page.HTML").write_text(PAGE)
     text = read_document(tmp_path / "page.HTML").text
     assert text == "The Mill\n\nBuilt by Ada Thorn in 1823.\n\none\n\ntwo & three\n\na\nb"
 
 
-def test_html_whose_head_is_not_closed() -> None:
+def test_html_with_an_unclosed_head() -> None:
     assert make_document("x", b"<html><head><title>T</title><body><p>Ada built it.").text == "Ada built it."
 
 
@@ -65,7 +65,7 @@ def test_packed_files(tmp_path: Path) -> None:
     assert read_document(tmp_path / "notes.txt.gz").text == read_document(tmp_path / "page.html.xz").text == "Ada built it."
 
 
-def test_pdf_knows_its_pages(tmp_path: Path) -> None:
+def test_pdf_has_page_numbers(tmp_path: Path) -> None:
     data = pdf("The mill was built by Ada.", "", "It burnt down in 1871.")
     assert len(pypdf.PdfReader(io.BytesIO(data)).pages) == 3
     (tmp_path / "book.pdf").write_bytes(data)
@@ -74,8 +74,8 @@ def test_pdf_knows_its_pages(tmp_path: Path) -> None:
     assert book.place(book.text.index("1871")) == "page 3"
 
 
-def test_half_a_surrogate_pair_in_a_pdf_is_a_question_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As maps of damaged fonts give them; it must not stop a search over many files."""
+def test_lone_surrogate_in_a_pdf_becomes_a_question_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a lone surrogate, as maps of damaged fonts have them: it must not stop a search."""
     (tmp_path / "a.pdf").write_bytes(pdf("The mill."))
     monkeypatch.setattr(pypdf.PageObject, "extract_text", lambda _: "\ud800The mill\udc00")
     assert read_document(tmp_path / "a.pdf").text == "?The mill?"
@@ -88,30 +88,30 @@ def test_word_files_with_tables(tmp_path: Path) -> None:
     table.cell(0, 0).text, table.cell(0, 1).text = "Wheel", "oak"
     wide = made.add_table(1, 3)
     wide.cell(0, 0).merge(wide.cell(0, 2)).text = "Total"
-    made.add_paragraph("It stood.")
+    made.add_paragraph("It is red.")
     made.save(str(tmp_path / "book.docx"))
-    assert read_document(tmp_path / "book.docx").text == "The mill was built by Ada.\nWheel\toak\nTotal\nIt stood."
+    assert read_document(tmp_path / "book.docx").text == "The mill was built by Ada.\nWheel\toak\nTotal\nIt is red."
 
 
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.pdf", b"%PDF-1.4 no", "not a PDF that can be read"),
+        ("a.pdf", b"%PDF-1.4 no", "the PDF cannot be read"),
         ("a.pdf", pdf("", ""), "its 2 pages hold no text"),
-        ("a.docx", b"PK\x03\x04 no", "not a Word file that can be read"),
+        ("a.docx", b"PK\x03\x04 no", "the Word file cannot be read"),
         ("a.txt", b"%PDF-1.4", "not a text file"),
         ("a.doc", b"\xd0\xcf\x11\xe0\0\0", "not a text file"),
         ("a.txt", b"caf\xe9", "not UTF-8"),
         ("a.txt", b"", "is empty"),
         ("a.html", b"", "is empty"),
         ("a.html", b"<p> </p>", "holds no text"),
-        ("a.html", b"<![foo[x]]>text", "not HTML|holds no text"),
+        ("a.html", b"<![foo[x]]>text", "the HTML cannot|holds no text"),
         ("a.svg", b"<?xml version='1.0'?>\n<svg><text>Ada</text></svg>", "holds no text"),
         ("a.txt", "ab".encode("utf-16"), "looks like UTF-16"),
         ("a.txt.gz", b"no", "not gz data"),
     ],
 )
-def test_files_that_cannot_be_read(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_raise(name: str, data: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(LaminaError, match=message) as caught:
         read_document(tmp_path / name)
@@ -119,14 +119,14 @@ def test_files_that_cannot_be_read(name: str, data: bytes, message: str, tmp_pat
 
 
 @pytest.mark.parametrize(("module", "name"), [("pypdf", "a.pdf"), ("docx", "a.docx")])
-def test_without_the_extra_the_line_says_what_to_install(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_the_package(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(LaminaError, match=r"pip install 'lamina-qa\[documents\]'"):
         make_document(name, b"x", Path(name).suffix)
 
 
 @given(st.text(max_size=400), st.data())
-def test_the_sentence_holds_the_answer(text: str, data: st.DataObject) -> None:
+def test_sentence_contains_the_answer(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     quote = text[start:end]

@@ -1,4 +1,4 @@
-"""The drop-in for the question-answering pipeline that transformers removed, against answers of the real one."""
+"""The replacement of the question-answering pipeline that transformers removed, against answers of the original."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lamina.errors import LaminaWarning
 from tests.golden import GOLDEN, TRAINED, cases, checkpoints
 from tests.tiny import tokenizer
 
-REFUSED = {"Exception", "PanicException", "ValueError"}  # how the old one ended where a window had no room
+REFUSED = {"Exception", "PanicException", "ValueError"}  # the errors of the original if a window had no room
 
 
 @cache
@@ -38,7 +38,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
 @pytest.mark.parametrize("name", [*checkpoints.names(), TRAINED.name])
-def test_says_what_the_old_pipeline_said(name: str, places: dict[str, Path]) -> None:
+def test_answers_equal_those_of_the_old_pipeline(name: str, places: dict[str, Path]) -> None:
     answer = lamina.pipeline("question-answering", model=places[name], device="cpu")
     asked = [case for case in golden() if case["checkpoint"] == name]
     assert len(asked) == len(list(cases.cases(name))) > 80
@@ -64,7 +64,7 @@ def check(ours: Any, theirs: Any, where: str) -> None:
     theirs = [answer for answer in theirs if answer["score"] > 0]  # see lamina.answers.transformers_decoding
     assert [answer["score"] for answer in ours] == pytest.approx([answer["score"] for answer in theirs], abs=1e-4), where
     for mine, other in zip(ours, theirs, strict=True):
-        if mine != other | {"score": mine["score"]}:  # only answers of the same score may change places
+        if mine != other | {"score": mine["score"]}:  # only answers with the same score may be exchanged
             rivals = [answer for answer in theirs if abs(answer["score"] - mine["score"]) < 2e-6]
             assert len(rivals) > 1 and any(mine == rival | {"score": mine["score"]} for rival in rivals), (where, mine, other)
 
@@ -77,7 +77,7 @@ def answer() -> Any:
 CONTEXT = cases.TEXTS["mill"]
 
 
-def test_every_way_to_ask(answer: Any) -> None:
+def test_every_form_of_input(answer: Any) -> None:
     one = answer(question="Who?", context=CONTEXT)
     assert one.keys() == {"score", "start", "end", "answer"}
     assert CONTEXT[one["start"] : one["end"]] == one["answer"]
@@ -106,7 +106,7 @@ def test_every_way_to_ask(answer: Any) -> None:
     assert list(answer(Rows())) == [one, two]
 
 
-def test_a_generator_is_read_no_further_than_it_is_answered(answer: Any) -> None:
+def test_generator_is_read_only_as_far_as_answered(answer: Any) -> None:
     drawn = []
 
     def questions() -> Iterator[dict[str, str]]:
@@ -122,18 +122,18 @@ def test_a_generator_is_read_no_further_than_it_is_answered(answer: Any) -> None
     assert drawn == [0, 0, 1, 2, 3]
 
 
-def test_a_text_without_words_has_an_empty_answer(answer: Any) -> None:
+def test_text_without_words_has_an_empty_answer(answer: Any) -> None:
     assert answer(question="Who?", context=" \n ") == {"score": 0.0, "start": 0, "end": 0, "answer": ""}
 
 
-def test_what_code_for_the_old_pipeline_says_when_it_loads(places: dict[str, Path]) -> None:
+def test_arguments_of_code_for_the_old_pipeline(places: dict[str, Path]) -> None:
     name = str(places["bert-cased"])
     answer = lamina.pipeline(
         "question-answering", model=name, tokenizer=name, framework="pt", torch_dtype="float32", device=torch.device("cpu")
     )
     other = lamina.pipeline("question-answering", model=name, tokenizer=str(places["bert-cased"] / "tokenizer.json"), device=-1)
     assert answer.reader.tokenizer.fingerprint == other.reader.tokenizer.fingerprint
-    with pytest.raises(TypeError, match="model is a object: give its folder"):
+    with pytest.raises(TypeError, match="model must be a folder or a hub id, not object"):
         lamina.pipeline("question-answering", model=object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="torch only"):
         lamina.pipeline("question-answering", model=name, framework="tf")
@@ -143,7 +143,7 @@ def test_what_code_for_the_old_pipeline_says_when_it_loads(places: dict[str, Pat
         lamina.pipeline("question-answering", model=answer.reader, device="cpu")
 
 
-def test_models_that_once_had_no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_model_names_without_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def load(name: str, **_: object) -> lamina.Reader:
@@ -156,7 +156,7 @@ def test_models_that_once_had_no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["distilbert/distilbert-base-cased-distilled-squad"] * 2
 
 
-def test_batches_change_nothing(answer: Any) -> None:
+def test_batches_do_not_change_answers(answer: Any) -> None:
     asked = [{"question": f"Who is number {n}?", "context": CONTEXT[: 40 + 9 * n]} for n in range(17)]
     together = answer(asked, top_k=3)
     for item, found in zip(asked, together, strict=True):
@@ -196,18 +196,18 @@ def test_options_of_the_pipeline_are_defaults_of_its_calls(answer: Any) -> None:
         ({"question": "a", "context": "b", "topK": 2}, TypeError, "no option 'topK'"),
     ],
 )
-def test_mistakes(answer: Any, call: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_mistakes_raise(answer: Any, call: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         answer(**call)
 
 
-def test_other_tasks_are_refused() -> None:
+def test_other_tasks_raise() -> None:
     with pytest.raises(ValueError, match="question-answering"):
         lamina.pipeline("sentiment-analysis", model="x")
 
 
-def test_the_decoder_against_its_definition() -> None:
-    """A naive transcription of the rules: all products, the best few of each window, whole words, equal texts summed."""
+def test_decoder_equals_its_definition() -> None:
+    """Compare with a simple version: all products, the best few of each window, whole words, equal texts summed."""
     random = np.random.default_rng(0)
     texts = ["the miller of the old miller sold unbelievable honeycombs to Unbelievable bakers " * 3, "one word", "x"]
     cutting = Cutting(["who?"] * 3, texts, tokenizer(), WindowOptions(length=24, overlap=6, query=None), words=True)
@@ -242,7 +242,7 @@ def naive(windows: Any, start: Any, end: Any, example: int, text: str, pool: int
     return scores, null
 
 
-def test_a_foreign_script_is_warned_about(answer: Any) -> None:
+def test_foreign_script_warns(answer: Any) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         answer(question="Who?", context="ሰላም ለዓለም ሁሉ ይሁን")

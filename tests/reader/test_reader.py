@@ -1,4 +1,4 @@
-"""`lamina.load`: runs and checkpoints; replies with their runners-up; texts of any length."""
+"""`lamina.load` of runs and checkpoints, replies with their runners-up, and texts of any length."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reader() -> lamina.Reader:
     return lamina.load(TRAINED, device="cpu")
 
 
-def test_a_checkpoint_answers_with_its_own_head(reader: lamina.Reader) -> None:
+def test_checkpoint_answers_with_its_own_head(reader: lamina.Reader) -> None:
     reply = reader.answer("Who built the mill?", cases.MILL, threshold=1e6)
     assert reply.text is not None and cases.MILL[reply.start : reply.end] == reply.text
     assert reader.calibration == Calibration()
@@ -54,7 +54,7 @@ def test_runners_up(reader: lamina.Reader) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
-def test_pieces_give_what_the_whole_gives(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_give_the_same_replies_as_the_whole(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [tiny.example(text, question=f"Who is {n}?", id=str(n)) for n, text in enumerate(cases.TEXTS.values()) if n < 13]
     made = make_windows(examples, reader.tokenizer, reader.recipe.window)
     logits = span_logits(reader.model, made)
@@ -68,7 +68,7 @@ def test_pieces_give_what_the_whole_gives(reader: lamina.Reader, monkeypatch: py
             assert [c.score for c in one.candidates] == pytest.approx([c.score for c in other.candidates], abs=1e-4)
 
 
-def test_the_confidence_of_an_answer_is_that_which_its_own_text_gives(reader: lamina.Reader) -> None:
+def test_confidence_of_an_answer_is_that_of_its_own_text(reader: lamina.Reader) -> None:
     texts = [cases.MILL, "Ada was born in 1790.", "Nobody built the mill.", ""]
     reply = reader.answer("Who built the mill?", texts, threshold=1e6, top_k=5000)
     assert len(reply.others) > 20 and {quote.context for quote in reply.others} == {0, 1, 2}
@@ -81,7 +81,7 @@ def test_the_confidence_of_an_answer_is_that_which_its_own_text_gives(reader: la
         if reply.context == number:
             assert reply.no_answer == pytest.approx(alone.no_answer, abs=1e-6)
     few, many = (reader.answer("Who built the mill?", given, threshold=1e6) for given in (texts, [*texts, *texts[1:3] * 50]))
-    assert many.confidence == pytest.approx(few.confidence, abs=1e-6), "not less because there are more texts"
+    assert many.confidence == pytest.approx(few.confidence, abs=1e-6), "it does not depend on the number of texts"
 
 
 def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:
@@ -89,7 +89,7 @@ def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:
     assert reader.answer((q for q in ("Who?", "When?")), (t for t in (cases.MILL, "Ada."))) == usual
 
 
-def test_the_same_texts_are_tokenised_once(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_texts_are_tokenised_once(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "The miller of Dunmore sold the mill."
     first = reader.answer("Who sold it?", text, threshold=1e6)
     seen: list[str] = []
@@ -106,7 +106,7 @@ def test_the_same_texts_are_tokenised_once(reader: lamina.Reader, monkeypatch: p
     assert text + " Yes." in seen
 
 
-def test_loading_leaves_the_callers_random_numbers_alone() -> None:
+def test_loading_does_not_change_the_random_generators() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
@@ -114,7 +114,7 @@ def test_loading_leaves_the_callers_random_numbers_alone() -> None:
     assert torch.equal(torch.rand(2), expected)
 
 
-def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_are_yielded_one_by_one(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows_module.Cutting.pieces, "__defaults__", (1,))
     answered: list[Windows] = []
 
@@ -129,7 +129,7 @@ def test_replies_come_one_by_one(reader: lamina.Reader, monkeypatch: pytest.Monk
     assert next(replies, None) is None
 
 
-def test_models_that_are_none(tmp_path: Path) -> None:
+def test_wrong_models_raise(tmp_path: Path) -> None:
     headless = shutil.copytree(TRAINED, tmp_path / "headless")
     weights = load_file(headless / "model.safetensors")
     save_file({k: v for k, v in weights.items() if not k.startswith("qa_")}, headless / "model.safetensors")
@@ -138,7 +138,7 @@ def test_models_that_are_none(tmp_path: Path) -> None:
 
     three = shutil.copytree(TRAINED, tmp_path / "three")
     save_file(weights | {"qa_outputs.weight": np.zeros((3, 64), np.float32)}, three / "model.safetensors")
-    with pytest.raises(LaminaError, match="no head for one start and one end"):
+    with pytest.raises(LaminaError, match="do not give one start and one end for each token"):
         lamina.load(three)
 
     other = shutil.copytree(TRAINED, tmp_path / "other")
@@ -174,7 +174,10 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 
 @pytest.mark.slow
-def test_a_long_text_needs_little_memory() -> None:
-    """Two megabytes, half a million tokens: their windows alone would need more. docs/log.md has the figure for 50 MB."""
+def test_long_text_needs_little_memory() -> None:
+    """Answer from two megabytes, half a million tokens, whose windows alone would need more memory.
+
+    docs/log.md has the figure for 50 MB.
+    """
     done = subprocess.run([sys.executable, "-c", LONG, TRAINED, "2000000"], check=True, capture_output=True, text=True)
     assert int(done.stdout) < 300

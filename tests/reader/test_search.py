@@ -1,4 +1,4 @@
-"""`lamina ask --contexts`: many files, one batch after the other."""
+"""`lamina ask --contexts` on many files, batch by batch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_files(folder: Path, count: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 256])
-def test_files_give_what_their_texts_give_together(
+def test_files_give_the_replies_of_their_texts(
     reader: library.Reader, tmp_path: Path, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "BATCH", batch)
@@ -60,7 +60,7 @@ def test_files_give_what_their_texts_give_together(
                 assert document.text[quote.start : quote.end] == quote.text
 
 
-def test_batches_are_bounded_by_characters_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_limited_by_characters_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write_files(tmp_path / "files", 9)
     size = len(read_document(files[0]).text)
     batches = list(searching._batches(files, 3 * size))
@@ -73,7 +73,7 @@ def test_batches_are_bounded_by_characters_too(tmp_path: Path, monkeypatch: pyte
 def test_only_the_files_of_the_best_answers_are_kept(
     reader: library.Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many files there are, at most a batch and the best answers' files are in memory."""
+    """Check that at most one batch and the files of the best answers are in memory."""
     alive: weakref.WeakSet[Held] = weakref.WeakSet()
     most = 0
 
@@ -94,7 +94,7 @@ def test_only_the_files_of_the_best_answers_are_kept(
     assert 4 <= most <= 2 * 4 + 2 * 2
 
 
-def test_which_files(tmp_path: Path) -> None:
+def test_files_in_finds_visible_files_in_order(tmp_path: Path) -> None:
     for name in ("b/two.txt", "a.md", "b/.hidden", ".git/config", "b/c/three.html"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("text")
@@ -109,7 +109,7 @@ def test_which_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("default::lamina.LaminaWarning")
-def test_files_that_cannot_be_read_are_named_and_skipped(tmp_path: Path) -> None:
+def test_unreadable_files_are_named_and_skipped(tmp_path: Path) -> None:
     files = write_files(tmp_path / "files", 3)
     (tmp_path / "files" / "picture.png").write_bytes(b"\x89PNG\0\0")
     (tmp_path / "files" / "latin.txt").write_bytes(b"caf\xe9")
@@ -118,18 +118,18 @@ def test_files_that_cannot_be_read_are_named_and_skipped(tmp_path: Path) -> None
         *("ask", "--model", TRAINED, "--threshold", "1e6", "--json", "--contexts", tmp_path / "files"),
         *("--contexts", tmp_path / "gone.txt", QUESTIONS[0]),
     )
-    *told, pace = result.err.splitlines()
+    *shown, pace = result.err.splitlines()
     for name, what in (("picture.png", "not a text file"), ("latin.txt", "not UTF-8"), ("none.txt", "is empty")):
-        assert any(line.startswith("lamina: warning: ") and f"{name}: " in line and what in line for line in told)
-    assert any("gone.txt: no such file: skipped" in line for line in told) and len(told) == 4
+        assert any(line.startswith("lamina: warning: ") and f"{name}: " in line and what in line for line in shown)
+    assert any("warning: skipped " in line and "gone.txt: no such file" in line for line in shown) and len(shown) == 4
     assert result.code == 0 and pace.startswith("3 files, 4 could not be read; 3 questions x windows")
     (reply,) = json.loads(result.out)
     quoted = Path(reply["context"])
     assert quoted in files and quoted.read_text()[reply["start"] : reply["end"]] == reply["answer"]
 
 
-def test_names_that_are_no_utf_8_are_shown_as_well_as_can_be(tmp_path: Path, reader: library.Reader) -> None:
-    """As they come out of archives of other systems; a strict output cannot print them as they are."""
+def test_names_that_are_not_utf_8_are_shown(tmp_path: Path, reader: library.Reader) -> None:
+    """Use names as archives of other systems have them; a strict output cannot print them unchanged."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xc7\xd1.txt"))
     path.write_text("The old mill at Dunmore was built in 1712 by Ada Thorn.")
     found = search(reader, ["Who built the mill?"], files_in([tmp_path]), threshold=1e6)
@@ -137,42 +137,42 @@ def test_names_that_are_no_utf_8_are_shown_as_well_as_can_be(tmp_path: Path, rea
     reply_text(found.replies[0], found.documents).encode()
 
 
-def test_what_is_too_long_for_a_path_is_no_folder() -> None:
+def test_text_too_long_for_a_path_is_no_folder() -> None:
     place = "a text where a file was meant " * 40
     assert files_in([place]) == [Path(place)]
 
 
 @pytest.mark.filterwarnings("default::lamina.LaminaWarning")
-def test_when_no_file_can_be_read(tmp_path: Path) -> None:
+def test_no_readable_file_is_an_error(tmp_path: Path) -> None:
     result = lamina("ask", "--model", TRAINED, "--contexts", tmp_path / "gone.txt", "Who?")
     assert result.code == 2 and "none of the 1 files could be read" in result.err and result.out == ""
 
 
-def test_questions_may_be_piped_in(tmp_path: Path) -> None:
+def test_questions_are_read_from_standard_input(tmp_path: Path) -> None:
     write_files(tmp_path / "files", 5)
     asked = ("ask", "--model", TRAINED, "--contexts", tmp_path / "files", "--threshold", "1e6")
     result = lamina(*asked, "--jsonl", "--top-k", 3, stdin="\n".join(QUESTIONS).encode())
     replies = [json.loads(line) for line in result.out.splitlines()]
     assert [reply["question"] for reply in replies] == QUESTIONS and len(replies[0]["others"]) == 2
-    said = lamina(*asked, QUESTIONS[0])
-    assert said.code == 0 and re.search(r"A: .* \(.*\d+\.txt, line 1, characters \d+-\d+, confidence", said.out)
-    assert re.search(r"5 files; \d+ questions x windows in .* s: [\d,]+ a second", said.err)
+    printed = lamina(*asked, QUESTIONS[0])
+    assert printed.code == 0 and re.search(r"A: .* \(.*\d+\.txt, line 1, characters \d+-\d+, confidence", printed.out)
+    assert re.search(r"5 files; \d+ questions x windows in .* s: [\d,]+ a second", printed.err)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--contexts", "x", "--text", "y", "Who?"], "give either"),
-        (["--contexts", "x", "--context", "y", "Who?"], "give either"),
-        (["--contexts", "x", ""], "question 1 is empty"),
+        (["--contexts", "x", "--text", "y", "Who?"], "Fix: name all texts one way"),
+        (["--contexts", "x", "--context", "y", "Who?"], "Fix: name all texts one way"),
+        (["--contexts", "x", ""], "question 1: is empty"),
     ],
 )
-def test_mistakes(arguments: list[str], message: str) -> None:
+def test_mistakes_print_one_line(arguments: list[str], message: str) -> None:
     result = lamina("ask", "--model", TRAINED, *arguments)
     assert result.code == 2 and message in result.err
 
 
-def test_one_file_is_answered_by_the_threshold_of_one_text() -> None:
+def test_one_file_has_the_threshold_of_one_text() -> None:
     alone = library.load(TRAINED, device="cpu")
     decision = SpanDecision(threshold=1e6, question_threshold=-1e6)
     alone = library.Reader(replace(alone.trained, decisions={alone.trained.span_task: decision}))
@@ -185,7 +185,7 @@ def test_one_file_is_answered_by_the_threshold_of_one_text() -> None:
 
 
 @pytest.mark.parametrize("odd", ["\u200b", "\u00a0\u00a0", "\ufeff.", "\U000e0041", "\x00", "é" * 3])
-def test_texts_with_next_to_nothing_in_them(reader: library.Reader, odd: str) -> None:
+def test_nearly_empty_texts(reader: library.Reader, odd: str) -> None:
     reading = reader.text_by_text(QUESTIONS)
     reading.read([odd])
     reading.read(["x", odd, cases.MILL, odd])
@@ -193,8 +193,8 @@ def test_texts_with_next_to_nothing_in_them(reader: library.Reader, odd: str) ->
         assert reply.text
 
 
-def test_reading_on_without_a_text(reader: library.Reader) -> None:
-    with pytest.raises(LaminaError, match="none was read"):
+def test_replies_without_a_text_raise(reader: library.Reader) -> None:
+    with pytest.raises(LaminaError, match="Fix: read a text first"):
         reader.text_by_text(["Who?"]).replies()
 
 

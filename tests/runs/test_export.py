@@ -25,7 +25,7 @@ from tests.golden import TRAINED, checkpoints
 
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
 @pytest.mark.parametrize("name", checkpoints.names())
-def test_transformers_loads_it_with_equal_logits(name: str, tmp_path: Path) -> None:
+def test_transformers_loads_the_export_with_equal_logits(name: str, tmp_path: Path) -> None:
     reader = lamina.load(checkpoints.write(name, tmp_path / "from"), device="cpu")
     export(reader.trained, tmp_path / "to")
     model, notes = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "to", output_loading_info=True)
@@ -45,15 +45,15 @@ def test_transformers_loads_it_with_equal_logits(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", checkpoints.names())
-def test_a_config_survives_the_way_out_and_back(name: str, tmp_path: Path) -> None:
+def test_config_is_equal_after_export_and_parse(name: str, tmp_path: Path) -> None:
     config = lamina.load(checkpoints.write(name, tmp_path), device="cpu").model.encoder.config
     assert replace(parse(unparse(config), where=""), pooler=config.pooler) == config
     written = json.loads(json.dumps(unparse(config)))
     assert written["architectures"][0].endswith("ForQuestionAnswering")
 
 
-def test_a_tokenizer_that_truncates_no_longer_does(tmp_path: Path) -> None:
-    """MiniLM's own tokenizer.json cuts at 128 tokens."""
+def test_exported_tokenizer_does_not_truncate(tmp_path: Path) -> None:
+    """Export a tokenizer that truncates: MiniLM's tokenizer.json cuts at 128 tokens."""
     shape = lamina.load(TRAINED, device="cpu")
     recipe = parse_recipe({"data": {"train": ""}})
     source = encoders.find(recipe.encoder)
@@ -64,7 +64,7 @@ def test_a_tokenizer_that_truncates_no_longer_does(tmp_path: Path) -> None:
     assert (written["cls_token"], written["sep_token"], written["pad_token"]) == ("[CLS]", "[SEP]", "[PAD]")
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_export_does_not_overwrite_files(tmp_path: Path) -> None:
     reader = lamina.load(checkpoints.write("bert-cased", tmp_path / "from"), device="cpu")
     (tmp_path / "to").mkdir()
     (tmp_path / "to" / "precious").write_text("mine")
@@ -73,7 +73,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "to").iterdir()] == ["precious"]
 
 
-def test_what_transformers_has_no_class_for_is_refused() -> None:
+def test_export_of_an_unknown_model_raises() -> None:
     model = tiny.model()
     model.tasks["main"].mixer = torch.nn.Identity()
     with pytest.raises(LaminaError, match="Identity"):

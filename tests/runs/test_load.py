@@ -1,4 +1,4 @@
-"""Damaged run folders: one line that names the file, the task and the field."""
+"""Damaged run folders: the error names the file, the task and the field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def damaged(run: Path, tmp_path: Path, **changes: Any) -> Path:
-    """A copy whose run.json has other fields; None removes one."""
+    """Copy the run with other fields in run.json; None removes a field."""
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     info = {**json.loads((run / "run.json").read_text()), **changes}
@@ -39,7 +39,7 @@ def damaged(run: Path, tmp_path: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tasks": None}, "run.json: tasks.main is missing: copy or train the run again"),
+        ({"tasks": None}, "run.json: tasks.main is missing. Fix: copy the run folder again, or train the run again"),
         ({"tasks": []}, "run.json: tasks.main is missing"),
         ({"tasks": {"other": {}}}, "run.json: tasks.main is missing"),
         ({"tasks": {"main": {"type": "spans", "threshold": "0.5"}}}, "tasks.main.threshold: Input should be a valid"),
@@ -55,7 +55,7 @@ def damaged(run: Path, tmp_path: Path, **changes: Any) -> Path:
         ({"format": "2"}, "run format '2', this version of Lamina reads formats 1 and 2"),
     ],
 )
-def test_a_damaged_run_json(run: Path, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_damaged_run_json_raises(run: Path, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     copy = damaged(run, tmp_path, **changes)
     with pytest.raises(LaminaError) as caught:
         library.load(copy)
@@ -65,21 +65,21 @@ def test_a_damaged_run_json(run: Path, tmp_path: Path, changes: dict[str, Any], 
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "3"])
-def test_a_run_json_that_is_no_object(run: Path, tmp_path: Path, content: str) -> None:
+def test_run_json_that_is_not_an_object_raises(run: Path, tmp_path: Path, content: str) -> None:
     copy = damaged(run, tmp_path)
     (copy / "run.json").write_text(content)
     refused = lamina("ask", "--model", copy, "--text", "Ada built it.", "Who?")
     assert refused.code == 2 and "run.json: expected a JSON object, found" in refused.err
 
 
-def test_runs_that_are_compared_name_the_file_that_is_damaged(run: Path, tmp_path: Path) -> None:
+def test_compare_names_the_damaged_file(run: Path, tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"run\.json: tasks\.main\.threshold: Input should be a valid number"):
         ScoredRun.open(damaged(run, tmp_path, tasks={"main": {"type": "spans", "threshold": "high"}}))
     with pytest.raises(LaminaError, match=r"run\.json: tasks is not a table of decisions"):
         ScoredRun.open(damaged(run, tmp_path / "other", tasks=[]))
 
 
-def test_nothing_to_evaluate_or_predict(run: Path) -> None:
+def test_evaluate_and_predict_without_examples_raise(run: Path) -> None:
     reader = library.load(run)
     with pytest.raises(LaminaError, match="there is nothing to evaluate"):
         reader.evaluate([])
@@ -87,7 +87,7 @@ def test_nothing_to_evaluate_or_predict(run: Path) -> None:
     assert reader.predictions([], wanted=["nbest"]) == {"nbest": {}}
 
 
-def test_a_data_set_is_evaluated_by_its_name(run: Path) -> None:
+def test_evaluate_a_dataset_by_its_name(run: Path) -> None:
     reader = library.load(run)
     data = str(run.parent / "dev.json")
     assert reader.evaluate(data) == reader.evaluate(reader.read(data))

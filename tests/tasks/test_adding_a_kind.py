@@ -1,4 +1,4 @@
-"""A kind of task with a head of its own is added with two new files and a line in each of two registries."""
+"""Add a kind of task with its own head: two new files, and a line in each of two registries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.patched import PatchedPackage
 from tests.tasks.numbers.kind import NUMBERS
 
 NEW = Path(__file__).parent / "numbers"
-KIND: AnyKind = NUMBERS  # it follows the protocol, as mypy checks
+KIND: AnyKind = NUMBERS  # mypy checks that it follows the protocol
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> PatchedPackage:
 
 @pytest.fixture(scope="module")
 def folder(package: PatchedPackage, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the new kind and its data: one question in five asks for a number, a year."""
+    """Train a run of the new kind. One question in five asks for a number, a year."""
     folder = tmp_path_factory.mktemp("numbers")
     for name, examples in (("train", tiny.corpus(24)), ("dev", tiny.corpus(27)[120:])):
         (folder / f"{name}.json").write_text(json.dumps(to_squad(examples)))
@@ -45,18 +45,18 @@ def written(folder: Path, name: str) -> Any:
     return json.loads((folder / "run" / f"{name}.json").read_text())
 
 
-def test_it_is_trained_scored_and_fitted(folder: Path) -> None:
+def test_run_is_trained_scored_and_fitted(folder: Path) -> None:
     dev = tiny.corpus(27)[120:]
     predicted = written(folder, "predictions")
     assert list(predicted) == [example.id for example in dev]
     right = sum(predicted[example.id] == example.question.startswith("When") for example in dev)
     assert written(folder, "scores") == {"accuracy": pytest.approx(100 * right / len(dev)), "numbers": sum(predicted.values())}
-    assert right == len(dev), "it learned what its loss teaches"
+    assert right == len(dev), "the loss was learned"
     decision = written(folder, "run")["tasks"]["main"]
     assert decision["type"] == "numbers" and decision["threshold"] != 0.5, "fitted on the held-out split"
 
 
-def test_it_is_evaluated_and_predicts(package: PatchedPackage, folder: Path) -> None:
+def test_run_evaluates_and_predicts(package: PatchedPackage, folder: Path) -> None:
     data = ("--data", folder / "dev.json", "--threads", 1)
     assert json.loads(package.lamina("evaluate", folder / "run", *data, "--json")) == written(folder, "scores")
     out = folder / "predicted.json"

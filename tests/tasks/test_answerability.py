@@ -1,4 +1,4 @@
-"""Models that tell answerable from impossible questions: trained, evaluated and used for predictions."""
+"""Runs that classify questions as answerable or impossible: training, evaluation and predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECIPE = tiny.SMALL_RECIPE + '\n[head]\ntype = "answerability"\n'
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on questions of which one in five is impossible."""
+    """Train a run on questions of which one in five is impossible."""
     folder = tmp_path_factory.mktemp("answerability")
     for name in ("train", "dev"):
         (folder / f"{name}.json").write_text(json.dumps(to_squad(tiny.corpus())))
@@ -37,7 +37,7 @@ def written(folder: Path) -> dict[str, float]:
     return probabilities
 
 
-def test_scores_are_those_of_the_predictions(folder: Path) -> None:
+def test_scores_match_the_predictions(folder: Path) -> None:
     probabilities, examples = written(folder), tiny.corpus()
     assert list(probabilities) == [example.id for example in examples]
     gold = np.array([not example.answers for example in examples])
@@ -69,15 +69,15 @@ def test_predict(folder: Path, tmp_path: Path) -> None:
     assert odd.code == 2 and "--nbest: task 'main' (head.type 'answerability') has no such predictions" in odd.err
 
 
-def test_gold_answers_are_not_looked_at(folder: Path) -> None:
+def test_predictions_do_not_depend_on_gold_answers(folder: Path) -> None:
     reader = library.load(folder / "run", device="cpu", threads=1)
     bare = [replace(example, answers=()) for example in tiny.corpus(2)]
     assert reader.predictions(tiny.corpus(2)) == reader.predictions(bare)
 
 
-def test_it_gives_no_spans(folder: Path) -> None:
+def test_answer_on_an_answerability_run_raises(folder: Path) -> None:
     reader = library.load(folder / "run", device="cpu", threads=1)
-    with pytest.raises(LaminaError, match="this model does not answer questions: its heads are answerability"):
+    with pytest.raises(LaminaError, match="does not answer questions with spans; its heads: answerability"):
         reader.answer("Who?", "Ada.")
     asked = lamina("ask", "--model", folder / "run", "--text", "Ada.", "Who?")
     assert asked.code == 2 and "does not answer questions" in asked.err

@@ -1,4 +1,4 @@
-"""Runs that were written in format 1 of run.json: read, used, compared and resumed."""
+"""Runs in format 1 of run.json: load, use, compare and resume them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLD = Path(__file__).resolve().parents[1] / "format1"
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of both runs, with the tokenizer that they had."""
+    """Copy both runs, with the tokenizer that they were trained with."""
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     for name in ("finished", "halfway"):
         shutil.copytree(OLD / name, tmp_path / name)
@@ -32,7 +32,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_committed_runs_are_of_format_1() -> None:
+def test_committed_runs_are_of_format_1() -> None:
     assert [read_json(OLD / name / "run.json")["format"] for name in ("finished", "halfway")] == [1, 1]
     assert FORMAT == 2
 
@@ -49,7 +49,7 @@ def vars_of(decision: SpanDecision) -> dict[str, object]:
     return decision.model_dump(mode="json", exclude={"type", "question_threshold"})
 
 
-def test_a_finished_run_scores_as_it_did(runs: Path) -> None:
+def test_finished_run_has_its_old_scores(runs: Path) -> None:
     reader = lamina.load(runs / "finished", device="cpu", threads=1)
     found = reader.evaluate(reader.read("fables/dev")[:20])
     wanted = read_json(runs / "finished" / "scores.json")
@@ -57,16 +57,16 @@ def test_a_finished_run_scores_as_it_did(runs: Path) -> None:
         assert found[place]["f1"] == pytest.approx(wanted[place]["f1"])
 
 
-def test_a_finished_run_is_compared_with_itself(runs: Path) -> None:
+def test_finished_run_equals_itself(runs: Path) -> None:
     result = compare(runs / "finished", runs / "finished")
     assert result["overall"]["difference"] == 0 and result["overall"]["questions"] == 20
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_end(runs: Path) -> None:
-    """Equal up to the last bits: the machine that began it may have had other kernels."""
+def test_stopped_run_resumes_to_the_same_result(runs: Path) -> None:
+    """Compare with a tolerance: the machine that began the run may have had other kernels."""
     recipe = read_recipe(runs / "halfway" / "recipe.json")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LaminaWarning)  # versions may differ from those of then
+        warnings.simplefilter("ignore", LaminaWarning)  # the versions may differ from those of the old run
         run = train(recipe, runs / "halfway", resume=True)
     info, old = read_json(run.info), read_json(OLD / "finished" / "run.json")
     assert info["format"] == FORMAT and info["finished"] and info["steps"] == old["steps"]

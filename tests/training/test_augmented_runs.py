@@ -1,4 +1,4 @@
-"""Training data that is made anew for each pass over it."""
+"""Runs whose training data is augmented anew in each epoch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def train_split(made: Recipe) -> list[Example]:
     return SPANS.splits(made.main, made.train.seed, FileCache()).train
 
 
-def test_every_pass_has_other_texts_and_each_is_always_the_same(tmp_path: Path) -> None:
+def test_each_epoch_has_other_texts_and_they_are_reproducible(tmp_path: Path) -> None:
     dataset, _ = dataset_of(recipe(tmp_path, **EDA))
     assert isinstance(dataset, AugmentedDataset)
     first, second = ([example.context for example in dataset.at(epoch).examples] for epoch in (0, 1))
@@ -62,12 +62,12 @@ def test_every_pass_has_other_texts_and_each_is_always_the_same(tmp_path: Path) 
         assert all(example.context[a.start : a.start + len(a.text)] == a.text for a in example.answers)
 
 
-def test_the_part_that_a_process_makes_ahead_is_the_one_made_here(tmp_path: Path) -> None:
+def test_epoch_of_the_other_process_equals_one_made_here(tmp_path: Path) -> None:
     made = recipe(tmp_path, **EDA)
     dataset, tokenizer = dataset_of(made)
-    for epoch in range(3):  # what a plan asks for
+    for epoch in range(3):  # as a plan does
         dataset.usable_lengths(epoch)
-    dataset.at(0)  # and from here on the next is made elsewhere
+    dataset.at(0)  # from here on another process makes the next epoch
     for epoch in (1, 2):
         here = datasets.epoch_dataset(made, "main", train_split(made), tokenizer, epoch)
         there = dataset.at(epoch)
@@ -75,7 +75,7 @@ def test_the_part_that_a_process_makes_ahead_is_the_one_made_here(tmp_path: Path
         assert np.array_equal(there.windows.ids, here.windows.ids)
 
 
-def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
+def test_plan_has_the_windows_of_every_epoch(tmp_path: Path) -> None:
     made = recipe(tmp_path, **EDA)
     dataset, _ = dataset_of(made)
     plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
@@ -84,7 +84,7 @@ def test_a_plan_knows_the_windows_of_every_pass(tmp_path: Path) -> None:
         assert items == dataset.usable(epoch).tolist()
 
 
-def test_strength_0_trains_as_if_there_were_none(tmp_path: Path) -> None:
+def test_strength_0_trains_as_without_augmentation(tmp_path: Path) -> None:
     plain = trainer.train(recipe(tmp_path), tmp_path / "plain")
     none = trainer.train(recipe(tmp_path, augment={"eda": {"alpha": 0.0}}), tmp_path / "none")
     assert none.model.read_bytes() == plain.model.read_bytes()
@@ -92,7 +92,7 @@ def test_strength_0_trains_as_if_there_were_none(tmp_path: Path) -> None:
     assert some.model.read_bytes() != plain.model.read_bytes()
 
 
-def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
+def test_run_stopped_in_the_second_epoch_resumes_to_the_same_result(tmp_path: Path) -> None:
     both = {"augment": {"eda": {"alpha": 0.3, "ramp": True}, "unanswerable": {"share": 0.4}}}
     made = recipe(tmp_path, "train.checkpoint_minutes=0", **both)
     whole = trainer.train(made, tmp_path / "whole")
@@ -102,7 +102,7 @@ def test_stopped_in_the_second_pass_and_resumed_it_ends_the_same(tmp_path: Path)
     assert dataset.model.read_bytes() == whole.model.read_bytes()
 
 
-def test_a_run_goes_on_only_with_the_synonyms_it_began_with(tmp_path: Path) -> None:
+def test_resume_with_other_synonyms_raises(tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("river\tstream\n")
     made = recipe(tmp_path, augment={"eda": {"alpha": 0.3, "operations": ["synonyms"], "synonyms": str(words)}})
@@ -110,12 +110,12 @@ def test_a_run_goes_on_only_with_the_synonyms_it_began_with(tmp_path: Path) -> N
     def edit() -> None:
         words.write_text("river\tbrook\n")
 
-    with pytest.raises(LaminaError, match=r"run: augment\.eda\.synonyms changed since this run began: use another --out"):
+    with pytest.raises(LaminaError, match=r"run: augment\.eda\.synonyms changed since this run began\. Fix: use another --out"):
         stopped_and_resumed(made, tmp_path / "run", before=2, meanwhile=edit)
 
 
 def changes(made: Recipe) -> list[int]:
-    """How many words of its context each window's example lacks or has too many, in the order of training."""
+    """Return how many words of its context each window's example lacks or has too many, in the order of training."""
     dataset, _ = dataset_of(made)
     learned = {example.id: example for example in train_split(made)}
     plan = planning.make_plan(made.train, {"main": dataset}, tiny.model(), {}, {"main": dataset})
@@ -129,7 +129,7 @@ def changes(made: Recipe) -> list[int]:
 
 
 @pytest.mark.parametrize("epochs", [0.5, 1, 3])
-def test_a_ramp_follows_training_within_each_pass(tmp_path: Path, epochs: float) -> None:
+def test_ramp_follows_training_within_each_epoch(tmp_path: Path, epochs: float) -> None:
     eda = {"alpha": 0.5, "operations": ["delete"]}
     found = changes(recipe(tmp_path, f"train.epochs={epochs}", augment={"eda": eda | {"ramp": True}}))
     quarters = [float(np.mean(dataset)) for dataset in np.array_split(found, 4)]
@@ -138,7 +138,7 @@ def test_a_ramp_follows_training_within_each_pass(tmp_path: Path, epochs: float)
     assert np.mean(found) == pytest.approx(np.mean(full) / 2, rel=0.25)
 
 
-def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
+def test_papers_ramp_has_one_strength_an_epoch(tmp_path: Path) -> None:
     eda = {"alpha": 0.5, "ramp": True, "ramp_by": "epoch", "operations": ["delete"]}
     first, *_, last = np.array_split(changes(recipe(tmp_path, "train.epochs=3", augment={"eda": eda})), 4)
     assert not first.any() and last.mean() > 0
@@ -148,23 +148,23 @@ def test_the_papers_ramp_is_one_strength_an_epoch(tmp_path: Path) -> None:
         recipe(tmp_path, augment={"eda": {"operations": []}})
 
 
-def test_a_ramp_must_know_where_it_ends(tmp_path: Path) -> None:
+def test_ramp_without_a_number_of_epochs_raises(tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"augment\.eda\.ramp needs a number of epochs\. Fix: set train\.epochs"):
         recipe(tmp_path, "train.minutes=1", augment={"eda": {"ramp": True}})
     recipe(tmp_path, "train.minutes=1", **EDA)
 
 
-def test_made_questions_reach_their_share_of_the_training_part_alone(tmp_path: Path) -> None:
+def test_synthetic_questions_have_their_share_of_the_training_split_only(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4, "per_epoch": False}})
     dataset, _ = dataset_of(made)
-    assert not isinstance(dataset, AugmentedDataset), "made once, they are a dataset like any other"
+    assert not isinstance(dataset, AugmentedDataset), "they are made once, so this is a plain dataset"
     share = np.mean([not example.answers for example in dataset.examples])
     assert share == pytest.approx(0.4, abs=0.02)
     held_out = SPANS.splits(made.main, made.train.seed, FileCache()).holdout
     assert held_out and not any("#" in example.id for example in held_out)
 
 
-def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
+def test_statistics_of_the_examples_are_computed_once(tmp_path: Path) -> None:
     made = recipe(tmp_path, augment={"unanswerable": {"share": 0.4}})
     per_epoch._index.cache_clear()
     dataset, _ = dataset_of(made)
@@ -173,13 +173,13 @@ def test_what_the_examples_tell_is_found_out_once(tmp_path: Path) -> None:
     assert per_epoch._index.cache_info().misses == 1
 
 
-def test_what_changes_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_augmented_texts_cannot_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     made = recipe(tmp_path, "tune.layers=0", "cache.use=always", **EDA)
-    with pytest.raises(LaminaError, match="augment makes other texts for every epoch"):
+    with pytest.raises(LaminaError, match="augment changes the texts in every epoch"):
         trainer.train(made, tmp_path / "run")
 
 
-def test_sentences_are_not_augmented() -> None:
-    with pytest.raises(LaminaError, match=r"augment is for questions, but head\.type 'cosine' judges sentences"):
+def test_augmented_sentences_raise() -> None:
+    with pytest.raises(LaminaError, match=r"augment: is for questions, but head\.type 'cosine' judges sentences"):
         build_on_meta(parse_recipe({"data": {"train": "t"}, "head": {"type": "cosine"}, **EDA}))

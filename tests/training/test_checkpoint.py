@@ -12,7 +12,7 @@ from lamina.training.checkpoint import Costs, State, load_checkpoint, save_check
 
 
 class Small(nn.Module):
-    """Something trained, something frozen, something shared, something counted."""
+    """A module with trained, frozen and shared weights and a counter."""
 
     def __init__(self, width: int = 3) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Small(nn.Module):
 
 
 def stepped(model: Small) -> torch.optim.AdamW:
-    """An optimiser with a history."""
+    """Return an optimiser after a step."""
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1, fused=True)
     for _ in range(3):
         optimizer.zero_grad()
@@ -32,11 +32,11 @@ def stepped(model: Small) -> torch.optim.AdamW:
     return optimizer
 
 
-def test_what_is_stored_is_what_trains_and_the_buffers() -> None:
+def test_stored_weights_are_the_trained_ones_and_buffers() -> None:
     assert set(trained_weights(Small())) == {"trained.weight", "trained.bias", "seen"}
 
 
-def test_copies_do_not_follow_the_model() -> None:
+def test_copied_weights_do_not_change_with_the_model() -> None:
     model = Small()
     copy = copy_weights(model)
     before = model.trained.weight.detach().clone()
@@ -48,7 +48,7 @@ def test_copies_do_not_follow_the_model() -> None:
 
 
 @pytest.mark.parametrize("change", ["more", "fewer"])
-def test_weights_of_another_model_are_refused(change: str) -> None:
+def test_weights_of_another_model_raise(change: str) -> None:
     weights = copy_weights(Small())
     if change == "more":
         weights["head.weight"] = torch.zeros(1)
@@ -60,7 +60,7 @@ def test_weights_of_another_model_are_refused(change: str) -> None:
         load_weights(Small(), weights)
 
 
-def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
+def test_checkpoint_restores_everything(tmp_path: Path) -> None:
     model = Small()
     optimizer = stepped(model)
     state = State(7, 81.5, 4, copy_weights(model), 2, True, 1234, Costs(1.5, 0.5, 100, 120))
@@ -76,12 +76,12 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
         one_optimizer.zero_grad()
         one.trained(x).square().sum().backward()
         one_optimizer.step()
-    assert torch.equal(model.trained.weight, other.trained.weight), "the optimiser's history came along"
+    assert torch.equal(model.trained.weight, other.trained.weight), "the state of the optimiser is restored"
     assert list(tmp_path.iterdir()) == [tmp_path / "checkpoint.pt"]
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish", None])
-def test_a_damaged_checkpoint(tmp_path: Path, content: bytes | None) -> None:
+def test_damaged_checkpoint_raises(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "checkpoint.pt"
     model = Small()
     optimizer = stepped(model)

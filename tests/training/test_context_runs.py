@@ -1,4 +1,4 @@
-"""Training, scoring and predicting where questions have several contexts."""
+"""Training, scoring and predicting with several contexts per question."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.command import lamina
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on questions with three contexts each, two of which are trained on."""
+    """Train a run on questions with three contexts each; two of them are in the training split."""
     folder = tmp_path_factory.mktemp("contexts")
     for name, seed in (("train", 0), ("dev", 1)):
         multi_context.write_questions(
@@ -57,7 +57,7 @@ def split(options: TaskOptions, seed: int) -> tuple[list[Example], list[Example]
     return splits.train, splits.holdout
 
 
-def test_both_scores_are_written(folder: Path) -> None:
+def test_scores_per_context_and_per_question_are_written(folder: Path) -> None:
     scores = json.loads((folder / "run" / "scores.json").read_text())
     info = json.loads((folder / "run" / "run.json").read_text())
     fitted, questions = info["tasks"]["main"], scores["questions"]
@@ -75,7 +75,7 @@ def test_both_scores_are_written(folder: Path) -> None:
     assert any("question_balanced_f1" in line for line in (folder / "run" / "metrics.jsonl").read_text().splitlines())
 
 
-def test_evaluate_says_the_same(folder: Path) -> None:
+def test_evaluate_gives_the_scores_of_the_run(folder: Path) -> None:
     dev = multi_context.read_multi_context(folder / "dev.json")[:120]
     reader = library.load(folder / "run", device="cpu", threads=1)
     assert (
@@ -87,8 +87,8 @@ def test_evaluate_says_the_same(folder: Path) -> None:
     for place in ("zero", "tuned", "best"):
         assert found[place]["f1"] == pytest.approx(expected[place]["f1"])
         assert found["questions"][place]["f1"] == pytest.approx(expected["questions"][place]["f1"])
-    said = lamina("evaluate", folder / "run", "--data", folder / "dev.json", "--threads", 1)
-    assert "per context:" in said.out and "per question, over all of its contexts:" in said.out
+    shown = lamina("evaluate", folder / "run", "--data", folder / "dev.json", "--threads", 1)
+    assert "per context:" in shown.out and "per question, over all of its contexts:" in shown.out
     as_json = json.loads(lamina("evaluate", folder / "run", "--data", folder / "dev.json", "--threads", 1, "--json").out)
     assert as_json["total"] == 180 and as_json["questions"]["total"] == as_json["questions"]["zero"]["total"] == 60
 
@@ -109,7 +109,7 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert refused.code == 2 and "some contexts hold no answer. Fix: score with --per question" in refused.err
 
 
-def test_a_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:
+def test_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     info["tasks"]["main"] |= {"threshold": -1e9, "question_threshold": 1e9}
@@ -118,11 +118,11 @@ def test_a_question_with_one_context_has_the_threshold_of_contexts(folder: Path,
     for data, silent in ((tmp_path / "plain.json", True), (folder / "dev.json", False)):
         files = ("--out", tmp_path / "all.json", "--questions", tmp_path / "questions.json")
         assert lamina("predict", tmp_path / "run", "--data", data, *files, "--threads", 1).code == 0
-        said = json.loads((tmp_path / "questions.json").read_text())
-        assert all(not text for text in said.values()) if silent else all(said.values())
+        answers = json.loads((tmp_path / "questions.json").read_text())
+        assert all(not text for text in answers.values()) if silent else all(answers.values())
 
 
-def test_predictions_are_written_over_nothing(folder: Path, tmp_path: Path) -> None:
+def test_predict_does_not_overwrite_its_inputs(folder: Path, tmp_path: Path) -> None:
     data = Path(shutil.copy(folder / "dev.json", tmp_path))
     before = data.read_bytes()
     for names, message in (
@@ -141,25 +141,25 @@ def test_inspect_counts_questions_not_contexts(folder: Path, tmp_path: Path) -> 
     assert report["questions"] == 24 and 24 < report["windows"] <= 72
 
 
-def test_predictions_of_questions_are_scored(folder: Path, tmp_path: Path) -> None:
+def test_score_predictions_of_questions(folder: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev.jsonl"
     rows = json.loads((folder / "dev.json").read_text())["data"][:40]
     multi_context.write_questions(dev, rows)
-    said = folder / "run" / "questions.json"
-    scores = json.loads(lamina("score", "--data", dev, "--predictions", said, "--per", "question", "--json").out)
+    predictions = folder / "run" / "questions.json"
+    scores = json.loads(lamina("score", "--data", dev, "--predictions", predictions, "--per", "question", "--json").out)
     wanted = json.loads((folder / "run" / "scores.json").read_text())["questions"]["tuned"]
     assert scores["f1"] == pytest.approx(wanted["f1"]) and scores["total"] == 40
-    refused = lamina("score", "--data", dev, "--predictions", said)
+    refused = lamina("score", "--data", dev, "--predictions", predictions)
     assert refused.code == 2 and "120" in refused.err
 
 
-def test_a_run_knows_the_questions_that_it_was_scored_on(folder: Path) -> None:
+def test_run_finds_the_questions_of_its_dev_set(folder: Path) -> None:
     scored = ScoredRun.open(folder / "run")
     examples = scored.read()
     assert len(examples) == 120 and scored.answered(examples)
 
 
-def test_questions_are_counted_and_their_contexts_chosen(folder: Path) -> None:
+def test_questions_and_contexts_limits(folder: Path) -> None:
     everything = load_examples(str(folder / "train.json"))
     kept, held = split(task(folder, questions=30), 0)
     assert len({e.group for e in kept + held}) == 30 and len(held) == 3 * len({e.group for e in held})
@@ -174,14 +174,14 @@ def test_questions_are_counted_and_their_contexts_chosen(folder: Path) -> None:
     assert split(task(folder, holdout=0), 0) == (everything, [])
 
 
-def test_the_papers_rule_is_an_option(folder: Path) -> None:
+def test_across_can_be_the_papers_rule(folder: Path) -> None:
     paper = library.load(folder / "run", device="cpu", threads=1)
     ours = library.load(folder / "run", device="cpu", threads=1)
     across = paper.recipe.answer.model_copy(update={"across": "paper_probability"})
     paper = library.Reader(replace(paper.trained, recipe=paper.recipe.model_copy(update={"answer": across})))
     dev = multi_context.read_multi_context(folder / "dev.json")
     found, usual = paper.evaluate(dev), ours.evaluate(dev)
-    assert found["zero"] == usual["zero"], "a single context is answered alike"
+    assert found["zero"] == usual["zero"], "the scores per context are equal"
     assert found["questions"]["zero"] != usual["questions"]["zero"]
     example = dev[0]
     one = paper.answer(example.question, example.context, top_k=3)
@@ -195,10 +195,10 @@ def test_the_papers_rule_is_an_option(folder: Path) -> None:
         ({"data": {"train": "x", "contexts": 0}}, "data.contexts"),
         ({"data": {"train": "x", "choose": "best"}}, "data.choose"),
         ({"data": {"train": "x"}, "answer": {"across": "mean"}}, "answer.across"),
-        ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts is for questions"),
-        ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose is for questions"),
+        ({"data": {"train": "x", "contexts": 2}, "head": {"type": "classification"}}, "data.contexts: is for questions"),
+        ({"data": {"train": "x", "choose": "first"}, "head": {"type": "classification"}}, "data.choose: is for questions"),
     ],
 )
-def test_mistakes_in_recipes(settings: dict[str, Any], message: str) -> None:
+def test_mistakes_in_recipes_raise(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(LaminaError, match=message):
         build_on_meta(parse_recipe(settings))

@@ -1,4 +1,4 @@
-"""The parameter counts of the papers come out of the recipes, offline."""
+"""Recipes have the parameter counts of the papers; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRAINABLE = {  # paper 003
     "parameter-efficiency/L3": 21_294_338,
     "parameter-efficiency/L6": 42_548_738,
     "parameter-efficiency/L12": 108_311_810,
-    "parameter-efficiency/L0-A64": 2_417_664 + 1_538,  # the paper forgot its head
+    "parameter-efficiency/L0-A64": 2_417_664 + 1_538,  # the paper's count leaves out the head
     "parameter-efficiency/L0-A768": 28_388_354,
     "parameter-efficiency/L12-A64": 110_691_074,
     "parameter-efficiency/L12-A768": 108_311_810 + 28_348_416,
@@ -26,7 +26,7 @@ TRAINABLE = {  # paper 003
     "parameter-efficiency/CACNN-simplified-L0": 38_400 + 11_799_558,
     "parameter-efficiency/CACNN-simplified-L12": 108_310_272 + 11_799_558,
 }
-INTERMEDIATE = {  # paper 000 gives no counts: ALBERT with its head, and what each mixer adds
+INTERMEDIATE = {  # paper 000 gives no counts: ALBERT with its head, and the parameters of each mixer
     "layer-mixers/plain": 11_685_122,
     "layer-mixers/learned": 11_685_122 + 2 * 13,
     "layer-mixers/dot": 11_685_122,
@@ -60,21 +60,21 @@ ABOVE = {  # paper 001: mixer and head, running statistics included
 
 
 @pytest.mark.parametrize(("name", "count"), (INTERMEDIATE | KOREAN).items())
-def test_what_the_models_of_papers_000_and_004_train(name: str, count: int) -> None:
+def test_trainable_parameters_of_papers_000_and_004(name: str, count: int) -> None:
     recipe = read_recipe(recipe_path(name))
     assert count_parameters(build_on_meta(recipe))["trainable"] == count
     assert f"{count:,}" in recipe_path(name).read_text()
 
 
 @pytest.mark.parametrize(("name", "count"), TRAINABLE.items())
-def test_what_paper_003_trains(name: str, count: int) -> None:
+def test_trainable_parameters_of_paper_003(name: str, count: int) -> None:
     recipe = read_recipe(recipe_path(name))
     assert count_parameters(build_on_meta(recipe))["trainable"] == count
     assert f"{count:,}" in recipe_path(name).read_text()
 
 
 @pytest.mark.parametrize(("name", "count"), ABOVE.items())
-def test_what_paper_001_puts_on_top(name: str, count: int) -> None:
+def test_trainable_parameters_of_paper_001(name: str, count: int) -> None:
     counts = count_parameters(build_on_meta(read_recipe(recipe_path(name))))
     above = {part: n for part, n in counts["by_part"].items() if not part.startswith("encoder.")}
     assert sum(above.values()) == count
@@ -95,14 +95,14 @@ def test_shares_of_bert_large() -> None:
         assert round(100 * ABOVE[name] / BERT_LARGE, 3) == share
 
 
-def test_the_span_xception_is_about_as_large_as_the_paper_s() -> None:
+def test_span_xception_has_about_the_papers_size() -> None:
     values = {"data": {"train": ""}, "encoder": {"model": "bert-large-uncased"}, "tune": {"layers": 0}}
     counts = count_parameters(build_on_meta(parse_recipe({**values, "mixer": {"type": "xception", "size": "span"}})))
     above = counts["by_part"]["main.mixer"] + counts["by_part"]["main.head"]
     assert 100 * above / BERT_LARGE == pytest.approx(1.970, abs=0.01)
 
 
-def test_the_efficiency_of_paper_003() -> None:
+def test_efficiency_of_paper_003() -> None:
     assert [round(efficiency(f1, n), 2) for f1, n in ((76.3, 108_311_810), (75.2, 42_548_738), (75.0, 28_388_354))] == [
         3.27,
         3.30,
@@ -121,8 +121,8 @@ def test_the_efficiency_of_paper_003() -> None:
         ("smart.steps=2", 1, 4, 1),
     ],
 )
-def test_what_terms_take(term: str, forwards: int, passes: int, copies: int) -> None:
-    """A pass forward and back is three times the work of one forward, and keeps its own states to go back."""
+def test_cost_of_loss_terms(term: str, forwards: int, passes: int, copies: int) -> None:
+    """Count a forward and backward pass as three times a forward pass. Each pass has its own activations."""
     settings = ["data.train=fables/dev", "data.holdout=0.1"]
     plain, found = (inspect(parse_recipe({}, [*settings, *more])) for more in ([], [f"terms.{term}"]))
     assert found["training"] and plain["training"]

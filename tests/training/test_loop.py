@@ -49,7 +49,7 @@ class InMemory:
 
 
 class Training:
-    """One call of `fit` on a small model, and what came of it."""
+    """One call of `fit` on a small model, with its results."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ def plain() -> Training:
     return Training()
 
 
-def test_the_loss_falls_and_every_step_is_recorded() -> None:
+def test_loss_falls_and_every_step_is_recorded() -> None:
     steps = [(0, partial(step, WINDOWS, np.arange(8)))] * 30
     training = Training(steps=steps, start=model(), warmup=0.0)
     losses = [entry["loss"] for entry in training.steps]
@@ -116,8 +116,8 @@ def test_the_loss_falls_and_every_step_is_recorded() -> None:
     assert not training.model.training
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_does_not(plain: Training) -> None:
-    torch.manual_seed(99)  # whatever was drawn before does not matter
+def test_equal_seeds_give_equal_bits_and_other_seeds_do_not(plain: Training) -> None:
+    torch.manual_seed(99)  # earlier draws must not matter
     again = Training()
     assert again.log == plain.log
     assert same(again.weights, plain.weights)
@@ -125,14 +125,14 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(plain: Training)
     assert not same(other.weights, plain.weights)
 
 
-def test_evaluation_does_not_disturb_training(plain: Training) -> None:
+def test_evaluation_does_not_change_training(plain: Training) -> None:
     evaluated = Training(evaluate=lambda model: torch.randn(1000), evaluate_at={2, 3, 7, 10})
     assert len(evaluated.seen) == 4
     assert evaluated.steps == plain.log
     assert same(evaluated.weights, plain.weights)
 
 
-def test_micro_batches_give_the_same_training() -> None:
+def test_micro_batches_give_the_same_result() -> None:
     whole, cut = (
         Training(start=model(), steps=[(epoch, partial(step, WINDOWS, rows, tokens)) for epoch, rows in ROWS])
         for tokens in (10**6, 1)
@@ -144,25 +144,25 @@ def test_micro_batches_give_the_same_training() -> None:
     assert whole.state.costs.padded_tokens > whole.state.costs.tokens
 
 
-def test_the_learning_rate_follows_the_schedule() -> None:
+def test_learning_rate_follows_the_schedule() -> None:
     wanted = [0.25, 0.75, *(0.9375 - 0.125 * i for i in range(8))]
     rates = [entry["lr"] for entry in Training(warmup=0.2, lr=1e-3).steps]
     assert rates == pytest.approx([1e-3 * rate for rate in wanted])
 
 
-def test_an_exponential_schedule_falls_where_the_epochs_meet() -> None:
+def test_exponential_schedule_falls_between_epochs() -> None:
     rates = [entry["lr"] for entry in Training(schedule="exponential", decay=0.5, warmup=0.0, lr=1e-3).steps]
     assert rates == pytest.approx([1e-3] * 5 + [5e-4] * 5)
 
 
-def test_an_epoch_that_is_a_step_longer_is_no_third_one() -> None:
+def test_longer_last_epoch_counts_as_one() -> None:
     steps = [(epoch, partial(step, WINDOWS, np.arange(2))) for epoch in (0, 0, 0, 0, 1, 1, 1, 1, 1)]
     rates = [entry["lr"] for entry in Training(steps=steps, schedule="exponential", decay=0.5, warmup=0.0, lr=1e-3).steps]
     assert rates == pytest.approx([1e-3] * 4 + [5e-4] * 5)
 
 
 def test_gradients_are_clipped() -> None:
-    """With plain gradient descent the way of a step is its rate times the norm of the clipped gradient."""
+    """Use plain gradient descent: a step's length is the rate times the norm of the clipped gradient."""
     tiny = model()
     before = copy_weights(tiny)
     log: list[dict[str, Any]] = []
@@ -176,11 +176,11 @@ def test_gradients_are_clipped() -> None:
     )
     after = copy_weights(tiny)
     way = sum(float((after[name] - before[name]).square().sum()) for name in before) ** 0.5
-    assert log[0]["norm"] > 0.1, "what is recorded is the norm before clipping"
+    assert log[0]["norm"] > 0.1, "the recorded norm is the one before clipping"
     assert way == pytest.approx(0.01 * log[0]["lr"], rel=1e-3)
 
 
-def test_a_loss_that_is_no_number_stops_with_the_step_and_its_windows() -> None:
+def test_loss_that_is_not_finite_raises_with_step_and_windows() -> None:
     broken = model()
     two = partial(step, WINDOWS, np.array([7, 3]))
 
@@ -189,21 +189,21 @@ def test_a_loss_that_is_no_number_stops_with_the_step_and_its_windows() -> None:
             broken.get_parameter("tasks.main.head.bias").fill_(float("nan"))
         return two()
 
-    with pytest.raises(LaminaError, match=re.escape("the loss is nan at step 2, in windows 7, 3: lower train.lr")):
+    with pytest.raises(LaminaError, match=re.escape("step 2: the loss is nan in windows 7, 3. Fix: lower train.lr")):
         Training(steps=[(0, two), (0, break_it), (0, two)], start=broken)
 
 
-def test_a_gradient_that_is_no_number_stops_before_it_spoils_the_weights() -> None:
+def test_gradient_that_is_not_finite_raises_before_the_update() -> None:
     tiny = model()
     weight = tiny.get_parameter("tasks.main.head.weight")
     weight.register_hook(lambda gradient: gradient * float("inf"))  # type: ignore[no-untyped-call]
     before = copy_weights(tiny)
-    with pytest.raises(LaminaError, match=r"step 1, in windows 0, 1, 2, 3"):
+    with pytest.raises(LaminaError, match=r"step 1: the norm of the gradient is \w+ in windows 0, 1, 2, 3"):
         Training(start=tiny)
     assert same(copy_weights(tiny), before)
 
 
-def test_patience_stops_after_so_many_evaluations_without_a_gain() -> None:
+def test_patience_stops_after_evaluations_without_a_gain() -> None:
     training = Training(scores=[5, 7, 7, 6, 9, 9, 9], evaluate_at=set(range(1, 11)), patience=2, keep="best")
     assert training.state.step == 4, "an equal score is no gain"
     assert training.state.stopped
@@ -212,7 +212,7 @@ def test_patience_stops_after_so_many_evaluations_without_a_gain() -> None:
     assert same(training.weights, training.seen[1])
 
 
-def test_the_best_weights_or_the_last() -> None:
+def test_fit_keeps_the_best_or_the_last_weights() -> None:
     scores = [1.0, 4.0, 2.0, 4.0, 3.0]
     at = {2, 4, 6, 8, 10}
     best = Training(scores=scores, evaluate_at=at, keep="best")
@@ -220,15 +220,15 @@ def test_the_best_weights_or_the_last() -> None:
     assert not same(best.weights, best.seen[-1])
     last = Training(scores=scores, evaluate_at=at, keep="last")
     assert same(last.weights, last.seen[-1])
-    assert last.state.best == {}, "what is not needed is not kept"
+    assert last.state.best == {}, "best weights are not stored"
     assert last.state.best_step == 4
 
 
-def test_without_evaluation_the_last_weights_stay() -> None:
+def test_fit_without_evaluation_keeps_the_last_weights() -> None:
     assert same(Training(keep="best").weights, Training(keep="last").weights)
 
 
-def test_checkpoints_after_every_step() -> None:
+def test_checkpoint_minutes_0_saves_after_every_step() -> None:
     assert Training(checkpoint_minutes=0).saved == list(range(1, 11))
 
 
@@ -266,14 +266,14 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
     def impatient(made: Windows, rows: Longs) -> Step:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
-        raise AssertionError("the second Ctrl-C was not heard")
+        raise AssertionError("the second Ctrl-C was ignored")
 
     with pytest.raises(KeyboardInterrupt):
         Training(steps=[(0, partial(impatient, WINDOWS, ROWS[0][1]))], saved=saved)
     assert saved == []
 
 
-def test_outside_the_main_thread_signals_are_left_alone() -> None:
+def test_other_threads_do_not_handle_signals() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""Runs that train a part of an encoder: what they store, how they load, start another run, and are exported."""
+"""Runs that train some weights of an encoder: store, load, continue and export them."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("tune", PARTS.values(), ids=PARTS.keys())
-def test_only_what_trained_is_stored_and_it_loads_onto_its_base(tmp_path: Path, tune: dict[str, Any]) -> None:
+def test_only_trained_weights_are_stored_and_loaded_onto_the_base(tmp_path: Path, tune: dict[str, Any]) -> None:
     run = trainer.train(recipe(tmp_path, tune=tune), tmp_path / "run")
     stored = load_file(run.model)
     whole = sum(value.numel() for value in load_file(TRAINED / "model.safetensors").values())
     assert sum(value.numel() for value in stored.values()) < whole / 2
-    said = {prediction.id: prediction for prediction in lamina.load(run.path, device="cpu").predict(EXAMPLES)}
+    predictions = {prediction.id: prediction for prediction in lamina.load(run.path, device="cpu").predict(EXAMPLES)}
     odds = json.loads(run.null_odds.read_text())
-    assert {name: prediction.null_odds for name, prediction in said.items()} == pytest.approx(odds, abs=1e-3)
+    assert {name: prediction.null_odds for name, prediction in predictions.items()} == pytest.approx(odds, abs=1e-3)
 
 
 def test_a_folder_of_runs_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_a_folder_of_runs_can_be_moved(tmp_path: Path, monkeypatch: pytest.Monke
     assert base.path == Path("base")
 
 
-def test_a_base_that_changed_is_refused(tmp_path: Path) -> None:
+def test_changed_base_raises(tmp_path: Path) -> None:
     base = tmp_path / "base"
     shutil.copytree(TRAINED, base)
     run = trainer.train(recipe(tmp_path, encoder={"model": str(base)}, tune={"layers": 0}), tmp_path / "run")
@@ -102,8 +102,8 @@ def test_a_base_that_changed_is_refused(tmp_path: Path) -> None:
         lamina.load(run.path)
 
 
-def test_a_run_starts_from_another_that_trained_a_part(tmp_path: Path) -> None:
-    """The upper layers of the first run, the lower ones of what it stood on."""
+def test_run_starts_from_a_partly_trained_run(tmp_path: Path) -> None:
+    """Check that upper layers come from the first run and lower layers from its encoder."""
     first = trainer.train(recipe(tmp_path, tune={"layers": 1}), tmp_path / "first")
     second = trainer.train(
         recipe(tmp_path, encoder={"model": str(first.path)}, tune={"layers": 0}, train={"epochs": 0.2, "lr": 1e-9}),
@@ -113,7 +113,7 @@ def test_a_run_starts_from_another_that_trained_a_part(tmp_path: Path) -> None:
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_run_with_adapters_is_no_start_for_another(tmp_path: Path) -> None:
+def test_run_cannot_start_from_a_run_with_adapters(tmp_path: Path) -> None:
     run = trainer.train(recipe(tmp_path, tune=PARTS["adapters"]), tmp_path / "run")
     with pytest.raises(LaminaError, match="has adapters or LoRA"):
         trainer.train(recipe(tmp_path, encoder={"model": str(run.path)}), tmp_path / "next")
@@ -129,20 +129,20 @@ def test_partly_trained_layers_and_lora_are_exported_merged(tmp_path: Path, name
     _, notes = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not notes["missing_keys"] and not notes["unexpected_keys"]
     assert np.abs(logits(tmp_path / "out") - before).max() < 1e-4 * np.abs(before).max()
-    assert np.abs(logits(TRAINED) - before).max() > 1e-2, "training changed something"
+    assert np.abs(logits(TRAINED) - before).max() > 1e-2, "training changed the logits"
 
 
 @pytest.mark.parametrize(
     ("tables", "reason"),
     [({"tune": PARTS["adapters"]}, "adapters inside its layers"), ({"mixer": {"type": "learned"}}, "mixes its layers")],
 )
-def test_what_no_weight_can_take_up_is_not_exported(tmp_path: Path, tables: dict[str, Any], reason: str) -> None:
+def test_export_of_adapters_or_mixers_raises(tmp_path: Path, tables: dict[str, Any], reason: str) -> None:
     run = trainer.train(recipe(tmp_path, **tables), tmp_path / "run")
     with pytest.raises(LaminaError, match=reason):
         export(lamina.load(run.path, device="cpu").trained, tmp_path / "out")
 
 
-def test_a_checkpoint_is_kept_every_so_often_as_a_run_of_its_own(tmp_path: Path) -> None:
+def test_checkpoints_are_runs(tmp_path: Path) -> None:
     plain = {"schedule": "constant", "warmup": 0, "evaluate_every": 9, "keep": "last"}
     run = trainer.train(recipe(tmp_path, train=plain | {"epochs": 1, "checkpoints": 0.25}), tmp_path / "run")
     kept = sorted(path.name for path in (run.path / "checkpoints").iterdir())
@@ -150,21 +150,21 @@ def test_a_checkpoint_is_kept_every_so_often_as_a_run_of_its_own(tmp_path: Path)
     assert np.array_equal(logits(run.path / "checkpoints" / "1"), logits(run.path))
     assert not np.array_equal(logits(run.path / "checkpoints" / "0.25"), logits(run.path))
     short = trainer.train(recipe(tmp_path, train=plain | {"epochs": 0.25}), tmp_path / "short")
-    assert np.array_equal(logits(run.path / "checkpoints" / "0.25"), logits(short.path)), "a fraction is a prefix"
+    assert np.array_equal(logits(run.path / "checkpoints" / "0.25"), logits(short.path)), "the same as a shorter run"
     head = recipe(tmp_path, encoder={"model": str(run.path / "checkpoints" / "0.25")}, tune={"layers": 0})
     assert trainer.train(head, tmp_path / "head").finished
 
 
-def test_an_answerability_run_answers_no_questions(tmp_path: Path) -> None:
+def test_answer_on_an_answerability_run_raises(tmp_path: Path) -> None:
     run = trainer.train(recipe(tmp_path, head={"type": "answerability", "pooled": False}), tmp_path / "run")
     scores = json.loads(run.scores.read_text())
     assert scores["total"] == len(EXAMPLES)
     assert set(json.loads(run.predictions.read_text())) == {example.id for example in EXAMPLES}
-    with pytest.raises(LaminaError, match="does not answer questions: its heads are answerability"):
+    with pytest.raises(LaminaError, match="does not answer questions with spans; its heads: answerability"):
         lamina.load(Run(run.path).path).answer("Who?", "Ada.")
 
 
-def test_a_checkpoint_of_a_part_finds_its_base_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_of_a_partly_trained_run_finds_its_moved_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     shutil.copytree(TRAINED, "base")
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_a_part_finds_its_base_after_a_move(tmp_path: Path, monk
     assert np.array_equal(logits(tmp_path / "there" / "run" / "checkpoints" / "0.5"), before)
 
 
-def test_a_folder_of_a_known_name_is_not_mistaken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_with_the_name_of_a_preset_does_not_replace_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "minilm").mkdir()
     made = recipe(tmp_path, encoder={"model": "minilm"}, tune={"layers": 0}, train={"epochs": 0.1})
@@ -185,7 +185,7 @@ def test_a_folder_of_a_known_name_is_not_mistaken_for_it(tmp_path: Path, monkeyp
     assert lamina.load(run.path, device="cpu").model.encoder.config.layers == 6
 
 
-def test_both_kinds_of_scores_are_printed(tmp_path: Path) -> None:
+def test_train_prints_answerability_and_legacy_scores(tmp_path: Path) -> None:
     written = recipe(tmp_path, head={"type": "answerability", "pooled": False}).model_dump(mode="json")
     (tmp_path / "classify.json").write_text(json.dumps(written))
     classified = command("train", tmp_path / "classify.json", "--out", tmp_path / "classify")

@@ -1,4 +1,4 @@
-"""A run that was killed, interrupted or started twice ends as if nothing had happened."""
+"""Runs that were killed, interrupted or started twice have the same result as uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ except KeyboardInterrupt:
 
 
 def recipe_values(folder: Path, **train: Any) -> dict[str, Any]:
-    """Trains on 60 questions of 12 articles, checkpointing after every step."""
+    """Return a recipe for 60 questions of 12 articles that saves a checkpoint after every step."""
     for name, examples in (("train", corpus(12)), ("dev", corpus(15)[60:])):
         (folder / f"{name}.json").write_text(json.dumps(to_squad(examples)))
     options = {"batch_tokens": 512, "lr": 1e-3, "checkpoint_minutes": 0, "threads": 1, "device": "cpu"}
@@ -66,7 +66,7 @@ def recipe(folder: Path, **train: Any) -> Recipe:
 
 
 def result(out: Path) -> dict[str, Any]:
-    """All that a finished run wrote, but for what it cost and for drafts that a killed process could not finish."""
+    """Return the files of a finished run, without its costs and without drafts that a killed process left."""
     files = {path.name: path.read_bytes() for path in out.glob("[!.]*") if path.name != "run.json"}
     info = json.loads((out / "run.json").read_bytes())
     assert info.pop("costs")["tokens"] > 0
@@ -78,7 +78,7 @@ def assert_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
     assert {name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)} == set()
 
 
-# In processes of their own
+# ---- in other processes
 
 
 @contextmanager
@@ -98,11 +98,11 @@ def finished(file: Path, out: Path, how: str) -> None:
 
 
 def wait_for(process: subprocess.Popen[bytes], out: Path, entries: int) -> None:
-    """Until the run has recorded so many entries, or has ended."""
+    """Wait until the run has recorded so many entries, or has ended."""
     metrics = out / "metrics.jsonl"
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None and not (metrics.exists() and metrics.read_bytes().count(b"\n") >= entries):
-        assert time.monotonic() < deadline, "the run got nowhere"
+        assert time.monotonic() < deadline, "the run recorded too few entries in time"
         time.sleep(0.005)
 
 
@@ -124,10 +124,10 @@ def uninterrupted(file: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_killed_again_and_again(file: Path, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
+def test_run_killed_several_times_ends_the_same(file: Path, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "killed"
     seed = int(os.environ.get("LAMINA_TEST_SEED") or int.from_bytes(os.urandom(4)))
-    print(f"LAMINA_TEST_SEED={seed}")  # pytest shows it when the test fails
+    print(f"LAMINA_TEST_SEED={seed}")  # pytest shows it if the test fails
     chance = random.Random(seed)
     kills = 0
     for how, entries in (("new", 2), ("resume", 11), ("resume", 20)):
@@ -143,7 +143,7 @@ def test_killed_again_and_again(file: Path, uninterrupted: dict[str, Any], tmp_p
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_and_the_run_goes_on_from_there(file: Path, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_the_run_resumes_from_there(file: Path, uninterrupted: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "interrupted"
     with started(file, out, "new") as process:
         wait_for(process, out, 5)
@@ -156,11 +156,11 @@ def test_ctrl_c_saves_and_the_run_goes_on_from_there(file: Path, uninterrupted: 
     assert_same(result(out), uninterrupted)
 
 
-# In this process
+# ---- in this process
 
 
 class Stops(Silent):
-    """A progress that loses its patience: as good as a power cut, for the step that it happens in is not saved."""
+    """A progress that stops the run, as a power cut would: the current step is not saved."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
@@ -178,7 +178,7 @@ def cut_off(recipe: Recipe, out: Path, steps: int) -> None:
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
-    """A finished run of a few steps."""
+    """Train a run of a few steps."""
     folder = tmp_path_factory.mktemp("short")
     made = recipe(folder, epochs=0.5)
     trainer.train(made, folder / "run")
@@ -186,31 +186,31 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 
 
 def test_equal_recipes_give_equal_runs(short: tuple[Recipe, Path], tmp_path: Path) -> None:
-    """Random weights too are the seed's alone, not what the process happened to draw before."""
+    """Check that random weights depend on the seed alone, not on earlier draws of the process."""
     made, out = short
     np.random.seed(1)
     again = trainer.train(made, tmp_path / "again")
     assert_same(result(again.path), result(out))
 
 
-def test_a_finished_run_is_not_overwritten(short: tuple[Recipe, Path]) -> None:
+def test_finished_run_is_not_overwritten(short: tuple[Recipe, Path]) -> None:
     made, out = short
     before = result(out)
-    with pytest.raises(LaminaError, match=r"there is a run here already: use --resume to go on with it, or another --out"):
+    with pytest.raises(LaminaError, match=r"already has a run\. Fix: use --resume to continue it, or another --out"):
         trainer.train(made, out)
-    assert trainer.train(made, out, resume=True).finished, "there is nothing left to do"
+    assert trainer.train(made, out, resume=True).finished, "a finished run can be resumed"
     assert_same(result(out), before)
 
 
-def test_a_run_that_was_cut_off_is_not_overwritten_and_its_recipe_not_changed(tmp_path: Path) -> None:
+def test_stopped_run_is_not_overwritten_and_rejects_another_recipe(tmp_path: Path) -> None:
     cut_off(recipe(tmp_path, epochs=1), tmp_path / "run", steps=2)
-    with pytest.raises(LaminaError, match="there is a run here already"):
+    with pytest.raises(LaminaError, match="already has a run"):
         trainer.train(recipe(tmp_path, epochs=1), tmp_path / "run")
     with pytest.raises(LaminaError, match=r"the recipe has changed .*\(train\.lr: 0\.001 then, 0\.002 now\)"):
         trainer.train(recipe(tmp_path, epochs=1, lr=2e-3), tmp_path / "run", resume=True)
 
 
-def test_drafts_of_a_killed_run_do_not_stay(tmp_path: Path) -> None:
+def test_drafts_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     made = recipe(tmp_path, epochs=0.5)
     cut_off(made, tmp_path / "run", steps=2)
     (tmp_path / "run" / ".checkpoint.pt.4194303.tmp").write_bytes(b"half of a check")
@@ -219,7 +219,7 @@ def test_drafts_of_a_killed_run_do_not_stay(tmp_path: Path) -> None:
     assert not run.checkpoint.exists()
 
 
-def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(tmp_path, minutes=5, epochs=7)
     monkeypatch.setattr(planning, "_epochs_in", lambda *_: 1.4)
     cut_off(made, tmp_path / "run", steps=3)
@@ -233,7 +233,7 @@ def test_a_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert json.loads(run.info.read_bytes())["steps"] == planned
 
 
-def test_measuring_leaves_no_trace() -> None:
+def test_measuring_does_not_change_the_model() -> None:
     losses = {"main": Loss([SpanLoss()])}
     made, held_out = ({"main": Dataset(corpus(size), windows(corpus(size)))} for size in (3, 1))
     tiny = model(dropout=0.1)

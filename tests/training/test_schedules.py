@@ -22,12 +22,12 @@ from tests.command import lamina
 NAMES = get_args(TrainOptions.model_fields["schedule"].annotation)
 
 
-def test_without_warmup_it_falls_from_the_top() -> None:
+def test_without_warmup_the_rate_falls_from_the_highest() -> None:
     assert [linear(progress, 0.0) for progress in (0.0, 0.25, 1.0)] == [1.0, 0.75, 0.0]
 
 
 @given(st.floats(0, 1), st.floats(0, 0.99))
-def test_it_stays_between_0_and_1_and_turns_at_the_end_of_warmup(progress: float, warmup: float) -> None:
+def test_linear_is_between_0_and_1_and_highest_after_warmup(progress: float, warmup: float) -> None:
     rate = linear(progress, warmup)
     assert 0 <= rate <= 1
     later = min(1.0, progress + 1e-3)
@@ -39,18 +39,18 @@ def test_it_stays_between_0_and_1_and_turns_at_the_end_of_warmup(progress: float
 
 
 @given(st.sampled_from(NAMES), st.floats(0, 1), st.floats(0, 0.99), st.integers(1, 5), st.floats(0.1, 1), st.floats(0.1, 9))
-def test_all_rise_alike_and_stay_between_0_and_1(
+def test_all_schedules_have_the_same_warmup_and_stay_between_0_and_1(
     name: Any, progress: float, warmup: float, cycles: int, decay: float, epochs: float
 ) -> None:
     options = TrainOptions(schedule=name, warmup=warmup, cycles=cycles, decay=decay)
     rate = share_of_peak(options, progress, epochs)
     assert 0 <= rate <= 1
-    if progress < warmup and name != "exponential":  # whose epochs may end within the warm-up
+    if progress < warmup and name != "exponential":  # its epochs may end within the warm-up
         assert rate == progress / warmup
 
 
 @given(st.floats(0, 1), st.floats(0, 0.99))
-def test_the_closed_forms(progress: float, warmup: float) -> None:
+def test_schedules_equal_their_formulas(progress: float, warmup: float) -> None:
     rest = max(0.0, (progress - warmup) / (1 - warmup))
     if progress >= warmup:
         assert cosine(progress, warmup) == pytest.approx(math.cos(math.pi * rest / 2) ** 2, abs=1e-9)
@@ -59,7 +59,7 @@ def test_the_closed_forms(progress: float, warmup: float) -> None:
     assert cosine_restarts(progress, warmup, 1) == cosine(progress, warmup)
 
 
-def test_restarts_begin_at_the_top() -> None:
+def test_restarts_begin_at_the_highest_rate() -> None:
     for cycle in range(3):
         begin = 0.25 + 0.25 * cycle
         assert cosine_restarts(begin, 0.25, 3) == 1
@@ -71,11 +71,11 @@ def test_restarts_begin_at_the_top() -> None:
 def test_exponential_falls_at_the_end_of_an_epoch() -> None:
     rates = [exponential(progress, 0.0, 0.96, 10) for progress in (0.0, 0.099, 0.101, 0.95, 1.0)]
     assert rates == pytest.approx([1, 1, 0.96, 0.96**9, 0.96**9])
-    assert exponential(0.05, 0.1, 0.5, 20) == pytest.approx(0.5 * 0.5), "the warm-up is on top of it"
+    assert exponential(0.05, 0.1, 0.5, 20) == pytest.approx(0.5 * 0.5), "warm-up and decay multiply"
 
 
 def test_exponential_may_fall_within_an_epoch() -> None:
-    """Ten falls in one epoch are those of ten epochs."""
+    """Compare ten falls in one epoch with those of ten epochs."""
     within = TrainOptions(schedule="exponential", decay_every=0.1, warmup=0.0)
     ten = TrainOptions(schedule="exponential", warmup=0.0)
     moments = [step / 64 for step in range(65)]
@@ -97,8 +97,8 @@ STEPS = 40
     ],
     ids=["linear", "cosine", "cosine_restarts", "exponential", "constant"],
 )
-def test_torch_says_the_same(ours: Any, theirs: Any) -> None:
-    """A training of as many steps, for exponential as many epochs of one step."""
+def test_schedules_equal_those_of_torch(ours: Any, theirs: Any) -> None:
+    """Compare a run of STEPS steps. For exponential, these are STEPS epochs of one step."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     scheduler = theirs(optimizer)
     for step in range(STEPS):
@@ -106,14 +106,14 @@ def test_torch_says_the_same(ours: Any, theirs: Any) -> None:
         assert ours(step / STEPS + 1e-12) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-6), step
         optimizer.step()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # some of them warn about their own arguments
+            warnings.simplefilter("ignore")  # some torch schedulers warn about their own arguments
             scheduler.step()
 
 
 # ---- drawn by `lamina inspect`
 
 
-def test_the_points_of_a_plot() -> None:
+def test_schedule_points_of_a_plot() -> None:
     options = TrainOptions(lr=1e-3, warmup=0.5, schedule="linear")
     assert schedule_points(options, epochs=2, count=5) == [
         {"progress": progress, "lr": pytest.approx(rate)}
@@ -123,7 +123,7 @@ def test_the_points_of_a_plot() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_inspect_draws_the_schedule(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspection, "matmul_peak", lambda: 1e10)  # measuring it takes a while
+    monkeypatch.setattr(inspection, "matmul_peak", lambda: 1e10)  # measuring it is slow
     data = tmp_path / "few.json"
     data.write_text(json.dumps(to_squad(tiny.corpus(1))))
     changes = ["encoder.model=tiny", "encoder.pretrained=false", f"data.train={data}", f"train.schedule={name}", "train.lr=0.5"]

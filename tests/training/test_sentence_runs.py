@@ -1,4 +1,4 @@
-"""Several tasks of sentences with one encoder, from recipe to use."""
+"""Runs of several sentence tasks with one encoder: training and use."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trainer.train(recipe(data, TASKS, "train.curves=true", "train.epochs=2"), tmp_path_factory.mktemp("run") / "run")
 
 
-# ---- what a run leaves
+# ---- the files of a run
 
 
-def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
+def test_run_of_three_tasks_writes_its_files(run: Run, data: Path) -> None:
     scores = json.loads(run.scores.read_text())
     assert set(scores) == {*TASKS, "overall"}
     assert scores["overall"]["mean"] == pytest.approx(
@@ -94,12 +94,12 @@ def test_a_run_of_three_tasks_describes_itself(run: Run, data: Path) -> None:
         dev = {sentence.id for sentence in make_sentences(task, "dev", count=30)}  # type: ignore[arg-type]
         assert set(predictions) == dev
     pairs = make_sentences("similarity", "dev", count=30)
-    said = json.loads(run.task("similarity").predictions.read_text())
+    predicted = json.loads(run.task("similarity").predictions.read_text())
     gold = [float(pair.label or "") for pair in pairs]
-    assert scores["similarity"]["pearson"] == pytest.approx(pearson([said[pair.id] for pair in pairs], gold), abs=1e-6)
+    assert scores["similarity"]["pearson"] == pytest.approx(pearson([predicted[pair.id] for pair in pairs], gold), abs=1e-6)
     assert scores["similarity"]["pearson_of_cosine"] == pytest.approx(scores["similarity"]["pearson"], abs=0.1)
     written = json.loads(run.recipe.read_text())["tasks"]
-    assert written["sentiment"]["data"]["classes"] == ["0", "1", "2", "3", "4"], "found in the data and kept"
+    assert written["sentiment"]["data"]["classes"] == ["0", "1", "2", "3", "4"], "read from the data and stored"
     assert written["similarity"]["data"]["scores"] == [0, 5]
     assert json.loads(run.info.read_text())["tasks"]["paraphrase"].keys() == {"type", "threshold"}
 
@@ -112,20 +112,20 @@ def test_curves_are_logged_and_drawn(run: Run) -> None:
     assert run.curves.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_training_that_ended_within_its_first_epoch_has_no_curves(tmp_path: Path) -> None:
+def test_run_that_ended_within_its_first_epoch_has_no_curves(tmp_path: Path) -> None:
     short, heard = Run(tmp_path), Heard()
     short.metrics.write_text('{"step": 1, "epoch": 0, "loss": 2.5}\n')
     draw_curves(short, heard)
-    assert heard.lines == ["no curves.png: training ended before its first epoch did"]
+    assert heard.lines == ["no curves.png: training ended before the end of its first epoch"]
     assert not short.curves.exists()
 
 
-def test_curves_change_nothing(run: Run, data: Path, tmp_path: Path) -> None:
+def test_curves_do_not_change_training(run: Run, data: Path, tmp_path: Path) -> None:
     plain = trainer.train(recipe(data, TASKS, "train.epochs=2"), tmp_path / "run")
     assert plain.model.read_bytes() == run.model.read_bytes()
 
 
-def test_each_step_tells_the_loss_of_its_task(run: Run) -> None:
+def test_each_step_logs_the_loss_of_its_task(run: Run) -> None:
     steps = [entry for entry in entries(run) if "losses" in entry]
     assert [next(iter(entry["losses"])) for entry in steps[:4]] == ["sentiment", "paraphrase", "similarity", "sentiment"]
     assert all(entry["loss"] == sum(entry["losses"].values()) for entry in steps)
@@ -146,7 +146,7 @@ HARD = (
 )
 
 
-def test_everything_at_once_stopped_and_resumed_ends_the_same(data: Path, tmp_path: Path) -> None:
+def test_stopped_and_resumed_run_with_many_options_ends_the_same(data: Path, tmp_path: Path) -> None:
     made = recipe(data, TASKS, *HARD)
     whole = trainer.train(made, tmp_path / "whole")
     part = stopped_and_resumed(made, tmp_path / "part", before=4)
@@ -159,14 +159,14 @@ def losses(run: Run) -> list[float]:
     return [entry["loss"] for entry in entries(run) if "loss" in entry]
 
 
-def test_micro_batches_add_up_to_the_step(data: Path, tmp_path: Path) -> None:
+def test_micro_batches_sum_to_the_step(data: Path, tmp_path: Path) -> None:
     still = ("encoder.dropout=0.0", "tasks.sentiment.head.dropout=0.0", "train.sampling=combined")
     whole = trainer.train(recipe(data, TASKS, *still), tmp_path / "whole")
     cut = trainer.train(recipe(data, TASKS, *still, "train.memory_tokens=128"), tmp_path / "cut")
     assert losses(cut) == pytest.approx(losses(whole), rel=1e-4)
 
 
-def test_a_weight_of_a_task_weighs_its_loss(data: Path, tmp_path: Path) -> None:
+def test_task_weight_multiplies_its_loss(data: Path, tmp_path: Path) -> None:
     settings = ("train.sampling=combined", "train.lr=1e-9")
     one = trainer.train(recipe(data, TASKS, *settings), tmp_path / "one")
     two = trainer.train(recipe(data, TASKS, *settings, "tasks.similarity.weight=3.0"), tmp_path / "two")
@@ -177,7 +177,7 @@ def test_a_weight_of_a_task_weighs_its_loss(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("choice", ["mean", "similarity"])
-def test_the_checkpoint_is_chosen_by_the_mean_or_by_a_task(data: Path, tmp_path: Path, choice: str) -> None:
+def test_checkpoint_is_chosen_by_the_mean_or_by_a_task(data: Path, tmp_path: Path, choice: str) -> None:
     run = trainer.train(recipe(data, TASKS, f"train.choose={choice}"), tmp_path / "run")
     found = [entry for entry in entries(run) if "evaluation" in entry]
     name = "mean" if choice == "mean" else "similarity.pearson"
@@ -186,7 +186,7 @@ def test_the_checkpoint_is_chosen_by_the_mean_or_by_a_task(data: Path, tmp_path:
 
 
 @pytest.mark.parametrize("layers", [0, 1])
-def test_stored_states_train_as_the_live_encoder_does(
+def test_stored_states_train_as_the_live_encoder(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int
 ) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
@@ -197,8 +197,10 @@ def test_stored_states_train_as_the_live_encoder_does(
     assert losses(stored) == pytest.approx(losses(live), abs=1e-5)
 
 
-def test_a_head_without_weights_above_a_frozen_encoder(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(LaminaError, match=r"nothing trains that the loss of task .similarity. depends on: raise tune\.layers"):
+def test_head_without_weights_on_a_frozen_encoder_raises(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        LaminaError, match=r"the loss of task .similarity. depends on no trainable parameter\. Fix: raise tune\.layers"
+    ):
         trainer.train(recipe(data, ("similarity",), "tune.layers=0", "cache.use=never"), tmp_path / "run")
 
 
@@ -223,20 +225,20 @@ def test_questions_and_sentences_share_an_encoder(data: Path, tmp_path: Path) ->
         assert shown.code == 0, shown.err
     shown = command("evaluate", run.path, "--data", data / "similarity-dev.tsv", "--task", "similarity")
     assert shown.out.startswith("pearson")
-    assert command("evaluate", run.path, "--data", data / "similarity-dev.tsv").code == 2, "it answers questions unless told"
+    assert command("evaluate", run.path, "--data", data / "similarity-dev.tsv").code == 2, "questions are the default task"
 
 
-def test_smart_cannot_disturb_stored_states(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smart_with_stored_states_raises(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
     made = recipe(data, ("sentiment",), "terms.smart.weight=1.0", "tune.layers=0", "cache.use=always")
-    with pytest.raises(LaminaError, match=r"but terms\.smart of task .sentiment. disturbs the embeddings"):
+    with pytest.raises(LaminaError, match=r"but terms\.smart of task .sentiment. changes the embeddings"):
         trainer.train(made, tmp_path / "run")
 
 
-# ---- parts of the data
+# ---- splits of the data
 
 
-def test_every_eighth_row_is_the_dev_set_and_nothing_of_it_trains(data: Path) -> None:
+def test_every_eighth_row_is_the_dev_set_and_is_not_trained_on(data: Path) -> None:
     values = recipe(data, ("paraphrase",)).model_dump(mode="json")
     values["tasks"]["paraphrase"]["data"] |= {"dev": None, "dev_every": 8}
     task = parse_recipe(values).tasks["paraphrase"]
@@ -247,14 +249,14 @@ def test_every_eighth_row_is_the_dev_set_and_nothing_of_it_trains(data: Path) ->
     assert len(learned) + len(held_out) + len(dev) == 90
 
 
-def test_classes_are_drawn_down(data: Path) -> None:
+def test_per_class_limits_the_training_split(data: Path) -> None:
     made = recipe(data, ("sentiment",), "data.per_class=4", "data.holdout=0")
     learned = SENTENCES.splits(made.tasks["sentiment"], 0, FileCache()).train
     labels = [sentence.label for sentence in learned]
     assert {label: labels.count(label) for label in set(labels)} == dict.fromkeys("01234", 4)
 
 
-def test_the_held_out_part_keeps_its_share_of_classes(data: Path) -> None:
+def test_held_out_split_has_the_shares_of_classes(data: Path) -> None:
     recipes = [recipe(data, ("sentiment",), setting) for setting in ("weight=1", "data.per_class=4")]
     held = [SENTENCES.splits(made.tasks["sentiment"], 0, FileCache()).holdout for made in recipes]
     assert held[0] == held[1]
@@ -263,26 +265,26 @@ def test_the_held_out_part_keeps_its_share_of_classes(data: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "line"),
     [
-        (["fine\t1", "bad\t1", "so so\t1"], "all labels are '1': name the column of the labels with data.columns.label"),
-        ([f"row {n}\tlabel {n}" for n in range(9)], "there are 9 different labels: name the column of the labels"),
+        (["fine\t1", "bad\t1", "so so\t1"], "all labels are '1'. Fix: name the column of the labels with data.columns.label"),
+        ([f"row {n}\tlabel {n}" for n in range(9)], "there are 9 different labels. Fix: name the column of the labels"),
     ],
 )
-def test_labels_that_are_none(data: Path, tmp_path: Path, rows: list[str], line: str) -> None:
+def test_column_without_labels_raises(data: Path, tmp_path: Path, rows: list[str], line: str) -> None:
     odd = tmp_path / "odd.tsv"
     odd.write_text("\n".join(["sentence\tlabel", *rows]))
     with pytest.raises(LaminaError, match=re.escape(line)):
         trainer.train(recipe(data, ("sentiment",), f"data.train={odd}"), tmp_path / "run")
 
 
-def test_a_label_of_the_dev_set_that_training_never_saw(data: Path, tmp_path: Path) -> None:
+def test_dev_label_outside_the_training_classes_raises(data: Path, tmp_path: Path) -> None:
     odd = tmp_path / "odd.tsv"
     odd.write_text("sentence\tlabel\nfine\t7\n")
     with pytest.raises(LaminaError, match=r"the label '7' is none of data\.classes: 0, 1, 2, 3, 4"):
         trainer.train(recipe(data, ("sentiment",), f"data.dev={odd}"), tmp_path / "run")
-    assert not (tmp_path / "run").exists(), "nothing was trained"
+    assert not (tmp_path / "run").exists(), "training did not begin"
 
 
-def test_what_is_read_is_said(data: Path, tmp_path: Path) -> None:
+def test_progress_reports_the_sizes_of_the_splits(data: Path, tmp_path: Path) -> None:
     heard = Heard()
     trainer.train(recipe(data, TASKS, "train.epochs=0.1"), tmp_path / "run", progress=heard)
     assert any(
@@ -298,7 +300,7 @@ def reader(run: Run) -> lamina.Reader:
     return lamina.load(run.path)
 
 
-def test_the_reader_says_what_the_run_predicted(run: Run, reader: lamina.Reader) -> None:
+def test_reader_predicts_as_the_run(run: Run, reader: lamina.Reader) -> None:
     moods = make_sentences("sentiment", "dev", count=30)
     predicted = json.loads(run.task("sentiment").predictions.read_text())
     labels = reader.classify([sentence.first for sentence in moods], task="sentiment")
@@ -308,8 +310,8 @@ def test_the_reader_says_what_the_run_predicted(run: Run, reader: lamina.Reader)
 
     pairs = make_sentences("similarity", "dev", count=30)
     scores = json.loads(run.task("similarity").predictions.read_text())
-    said = reader.similarity([pair.first for pair in pairs], [str(pair.second) for pair in pairs])
-    assert said == pytest.approx([scores[pair.id] for pair in pairs], abs=1e-4)
+    similarities = reader.similarity([pair.first for pair in pairs], [str(pair.second) for pair in pairs])
+    assert similarities == pytest.approx([scores[pair.id] for pair in pairs], abs=1e-4)
 
     alike = make_sentences("paraphrase", "dev", count=30)
     predicted = json.loads(run.task("paraphrase").predictions.read_text())
@@ -317,10 +319,10 @@ def test_the_reader_says_what_the_run_predicted(run: Run, reader: lamina.Reader)
     assert [label.label for label in labels] == [predicted[pair.id] for pair in alike]
 
 
-def test_one_or_many(reader: lamina.Reader) -> None:
+def test_classify_takes_one_text_or_a_list(reader: lamina.Reader) -> None:
     one = reader.classify("A fine day.", task="sentiment")
     assert reader.classify(["A fine day."], task="sentiment") == [one]
-    assert reader.classify("A fine day.") == one, "one text is for the task of single texts"
+    assert reader.classify("A fine day.") == one, "the default is the task of single texts"
     assert reader.classify([], task="sentiment") == []
     pair = reader.classify(("A fine day.", "A good day."), task="paraphrase")
     assert reader.classify([("A fine day.", "A good day.")], task="paraphrase") == [pair]
@@ -330,13 +332,13 @@ def test_one_or_many(reader: lamina.Reader) -> None:
     assert reader.embed(["A fine day."], task="sentiment").shape == (1, width)
 
 
-def test_cosines_of_embeddings_are_the_similarity(reader: lamina.Reader) -> None:
+def test_similarity_is_the_cosine_of_embeddings(reader: lamina.Reader) -> None:
     a, b = reader.embed(["The mill is old.", "The tower is new."], task="similarity")
     assert 5 * float(a @ b) == pytest.approx(reader.similarity("The mill is old.", "The tower is new."), abs=1e-4)
 
 
-def test_embeddings_of_the_default_encoder_are_those_of_sentence_transformers() -> None:
-    """Its recipe: the mean over all real tokens, made a vector of length 1."""
+def test_default_embeddings_equal_sentence_transformers() -> None:
+    """Compare with the mean over all real tokens, scaled to length 1."""
     made = parse_recipe({"data": {"train": "", "scores": [0, 5]}, "head": {"type": "cosine"}, "objective": {"type": "mse"}})
     source = encoders.find(made.encoder)
     reader = Reader(Trained(made, build_model(made, encoders.load(source)).eval(), load_tokenizer(source)))
@@ -353,22 +355,22 @@ def test_embeddings_of_the_default_encoder_are_those_of_sentence_transformers() 
 @pytest.mark.parametrize(
     ("ask", "line"),
     [
-        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1 is neither a text nor a pair of them"),
+        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1: is neither a text nor a pair. Fix: "),
         (
             lambda r: r.classify("x", task="mood"),
-            "'mood' is no task of this model's for classes: there are sent",
+            "'mood' is no task of this model for classes. Fix: choose one of sent",
         ),
-        (lambda r: r.classify("x", task="paraphrase"), r"text 1 is one text, but the task judges a pair \(a tuple\)"),
-        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1 is a pair, but the task judges one text"),
-        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2 is empty"),
-        (lambda r: r.similarity("x", ["y"]), "one of these is a text, the other a list"),
-        (lambda r: r.similarity(["x"], ["y", "z"]), "one has 1, the other 2"),
+        (lambda r: r.classify("x", task="paraphrase"), r"text 1: is one text, but the task reads a pair \(a tuple\)"),
+        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1: is a pair, but the task reads one text"),
+        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2: is empty"),
+        (lambda r: r.similarity("x", ["y"]), "one argument is a text, the other a list. Fix: "),
+        (lambda r: r.similarity(["x"], ["y", "z"]), "the first list has 1 texts, the second 2. Fix: "),
         (lambda r: r.embed([], task="similarity"), "no text to embed"),
-        (lambda r: r.embed("x"), "several tasks for sentences: name one of paraphrase, similarity"),
-        (lambda r: r.answer("Who?", "Ada."), "does not answer questions: its heads are classification, cosine, cosine"),
+        (lambda r: r.embed("x"), "several tasks for sentences. Fix: name one of paraphrase, similarity"),
+        (lambda r: r.answer("Who?", "Ada."), "does not answer questions with spans; its heads: classification, cosine, cosine"),
     ],
 )
-def test_what_a_model_cannot_say(reader: lamina.Reader, ask: Any, line: str) -> None:
+def test_wrong_reader_calls_raise(reader: lamina.Reader, ask: Any, line: str) -> None:
     with pytest.raises(LaminaError, match=line):
         ask(reader)
 
@@ -405,17 +407,17 @@ def test_commands(run: Run, data: Path) -> None:
         (("classify", "a", "--second", "b", "--second", "c"), b"", "--second: 2 second texts for 1 first ones"),
     ],
 )
-def test_commands_refuse_with_a_line(run: Run, arguments: tuple[str, ...], stdin: bytes, line: str) -> None:
+def test_wrong_commands_print_one_line(run: Run, arguments: tuple[str, ...], stdin: bytes, line: str) -> None:
     shown = command(*arguments, "--model", run.path, stdin=stdin)
     assert shown.code == 2
     assert shown.err.startswith(f"lamina: {line}")
     assert shown.err.count("\n") == 1
 
 
-def test_sentences_without_labels_are_judged(run: Run, data: Path, tmp_path: Path) -> None:
+def test_sentences_without_labels_get_predictions(run: Run, data: Path, tmp_path: Path) -> None:
     rows = (data / "similarity-dev.tsv").read_text().splitlines()
     (tmp_path / "bare.tsv").write_text("\n".join(row.rpartition("\t")[0] for row in rows))
-    out = tmp_path / "said.json"
+    out = tmp_path / "predicted.json"
     shown = command("predict", run.path, "--data", tmp_path / "bare.tsv", "--task", "similarity", "--out", out)
     assert shown.out == f"30 sentences, written to {out}\n"
     assert json.loads(out.read_text()) == pytest.approx(json.loads(run.task("similarity").predictions.read_text()), abs=1e-4)
@@ -427,14 +429,14 @@ def test_sentences_without_labels_are_judged(run: Run, data: Path, tmp_path: Pat
     )
 
 
-def test_a_pair_in_one_window_is_known_as_a_pair(data: Path, tmp_path: Path) -> None:
+def test_pair_in_one_window_is_read_as_a_pair(data: Path, tmp_path: Path) -> None:
     made = recipe(data, ("similarity",), "tasks.similarity.head.type=regression", "train.epochs=0.2", "window.length=96")
     reader = lamina.load(trainer.train(made, tmp_path / "run").path)
     assert 0 <= reader.similarity("A mill.", "The mill.") <= 5
     assert json.loads((tmp_path / "run" / "scores.json").read_text()).keys() == {"pearson", "spearman"}, "one task: its scores"
 
 
-def test_training_prints_the_scores_of_every_task(data: Path, tmp_path: Path) -> None:
+def test_train_prints_the_scores_of_every_task(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "recipe.json"
     path.write_text(recipe(data, TASKS, "train.epochs=0.1").model_dump_json())
     shown = command("train", path, "--out", tmp_path / "run")
@@ -450,7 +452,7 @@ def test_inspect_counts_all_tasks(data: Path, tmp_path: Path) -> None:
     assert {"sentiment.head", "paraphrase.head"} <= report["parameters"]["by_part"].keys()
 
 
-def test_a_table_of_sentences_is_checked(data: Path, tmp_path: Path) -> None:
+def test_data_check_of_a_table_of_sentences(data: Path, tmp_path: Path) -> None:
     shown = command("data", "check", data / "paraphrase-train.tsv")
     assert (shown.code, shown.out.split(",")[0]) == (0, "90 pairs")
     broken = tmp_path / "broken.tsv"
@@ -465,8 +467,8 @@ def test_a_table_of_sentences_is_checked(data: Path, tmp_path: Path) -> None:
     assert json.loads(command("data", "check", broken, "--json").out)["rows"] == 2
 
 
-def test_a_label_that_is_none_of_the_classes_is_a_broken_row(tmp_path: Path) -> None:
-    """The recipe as written and the recipe of its run read the same rows, and one task does not change another."""
+def test_row_with_a_label_outside_the_classes_is_skipped(tmp_path: Path) -> None:
+    """Check that a recipe and the recipe of its run read the same rows, and that tasks are independent."""
     words = ["owl", "lark", "wren", "crow"]
     rows = [f"the {words[row % 4]} sings {row}\t{row % 2}" for row in range(300)]
     rows[7] = "the owl sings 7\tbogus"
@@ -482,5 +484,5 @@ def test_a_label_that_is_none_of_the_classes_is_a_broken_row(tmp_path: Path) -> 
             splits = {name: SENTENCES.splits(task, 0, files) for name, task in written.tasks.items()}
         assert written.tasks["b"].data.classes == ("0", "1")
         assert splits["a"] == splits["b"] and len(splits["a"].train) + len(splits["a"].holdout) == 299
-        with pytest.warns(LaminaWarning, match="1 rows have a label that is none of data.classes"):
+        with pytest.warns(LaminaWarning, match="skipped 1 rows with a label that is not in data.classes"):
             assert SENTENCES.splits(written.tasks["b"], 0, FileCache()) == splits["b"]

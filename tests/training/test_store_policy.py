@@ -1,4 +1,4 @@
-"""Training on stored states equals training on a live encoder, and is refused where it would not."""
+"""Training on stored states equals training with a live encoder, and raises if it would not."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def curve(run: Run) -> list[float]:
     ],
     ids=["last layer", "head", "adapters above", "learned mixture", "compression", "answerability"],
 )
-def test_cached_training_equals_live_training(tmp_path: Path, tables: dict[str, Any]) -> None:
+def test_training_on_stored_states_equals_live_training(tmp_path: Path, tables: dict[str, Any]) -> None:
     cached = trainer.train(recipe(tmp_path, **tables), tmp_path / "cached")
-    assert len(list_stores()) == 2, "one for what is trained on, one for what is held out"
+    assert len(list_stores()) == 2, "one for the training split, one for the held-out split"
     live = trainer.train(recipe(tmp_path, **tables, cache={"use": "never"}), tmp_path / "live")
     assert len(curve(cached)) > 8
     assert curve(cached) == pytest.approx(curve(live), abs=1e-4)
@@ -72,7 +72,7 @@ def test_cached_training_equals_live_training(tmp_path: Path, tables: dict[str, 
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
-def test_smaller_types_train_alike(tmp_path: Path, dtype: str) -> None:
+def test_smaller_types_train_nearly_equally(tmp_path: Path, dtype: str) -> None:
     cached = trainer.train(recipe(tmp_path, cache={"dtype": dtype}), tmp_path / "cached")
     live = trainer.train(recipe(tmp_path, cache={"use": "never"}), tmp_path / "live")
     assert curve(cached) == pytest.approx(curve(live), abs=0.15)
@@ -85,44 +85,44 @@ def test_smaller_types_train_alike(tmp_path: Path, dtype: str) -> None:
         ({"layers": 1, "norms": True}, "tune.norms"),
         ({"layers": 1, "dropout": True}, "tune.dropout"),
         ({"layers": 1, "embeddings": True}, "the embeddings train"),
-        ({"layers": 0, "adapters": {"size": 2}}, "layer 1 trains or holds adapters"),
+        ({"layers": 0, "adapters": {"size": 2}}, "layer 1 trains or has adapters"),
         ({"layers": "all"}, "the embeddings train"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_with_the_reason(tmp_path: Path, tune: dict[str, Any], reason: str) -> None:
+def test_states_that_cannot_be_stored_raise_with_the_reason(tmp_path: Path, tune: dict[str, Any], reason: str) -> None:
     with pytest.raises(LaminaError, match=reason):
         trainer.train(recipe(tmp_path, tune=tune, cache={"use": "always"}), tmp_path / "always")
     heard = Heard()
     run = trainer.train(recipe(tmp_path, tune=tune, train={"epochs": 0.3}), tmp_path / "auto", progress=heard)
     assert run.finished
-    assert any(reason in line for line in heard.lines) == (tune["layers"] != "all"), "a full fine-tune has nothing to say"
+    assert any(reason in line for line in heard.lines) == (tune["layers"] != "all"), "a full fine-tuning run reports nothing"
     assert list_stores() == []
 
 
-def test_past_the_limit_the_encoder_runs_live_and_says_so(tmp_path: Path) -> None:
+def test_states_above_the_limit_are_not_stored(tmp_path: Path) -> None:
     heard = Heard()
     run = trainer.train(recipe(tmp_path, cache={"max_gb": 1e-6}, train={"epochs": 0.3}), tmp_path / "run", progress=heard)
     assert run.finished
-    assert any("cache.max_gb" in line and "live" in line for line in heard.lines)
+    assert any("cache.max_gb" in line and "in every epoch" in line for line in heard.lines)
     assert list_stores() == []
 
 
-def test_a_cache_that_cannot_be_written_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_continues_if_the_cache_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "file"))
     heard = Heard()
     assert trainer.train(recipe(tmp_path, train={"epochs": 0.3}), tmp_path / "run", progress=heard).finished
-    assert any("cannot be stored" in line and "live" in line for line in heard.lines)
+    assert any("cannot be stored" in line and "every epoch computes them" in line for line in heard.lines)
 
 
-def test_a_second_run_finds_the_states_of_the_first(tmp_path: Path) -> None:
+def test_second_run_uses_the_stored_states_of_the_first(tmp_path: Path) -> None:
     trainer.train(recipe(tmp_path, tune={"layers": 0}), tmp_path / "one")
     before = {store.name: store.bytes for store in list_stores()}
     trainer.train(recipe(tmp_path, tune={"layers": 0}, train={"lr": 1e-4}), tmp_path / "two")
     assert {store.name: store.bytes for store in list_stores()} == before
 
 
-def test_a_cached_run_that_was_stopped_ends_as_if_nothing_had_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_run_on_stored_states_resumes_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(tmp_path, train={"checkpoint_minutes": 0})
     whole = trainer.train(made, tmp_path / "whole")
     step = planning.make_step
@@ -144,8 +144,8 @@ def test_a_cached_run_that_was_stopped_ends_as_if_nothing_had_happened(tmp_path:
     assert part.model.read_bytes() == whole.model.read_bytes()
 
 
-@pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")  # its vocabulary is a few words
-def test_albert_is_stored_when_it_is_frozen_whole(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")  # its vocabulary has few words
+def test_albert_is_stored_if_it_is_frozen_as_a_whole(tmp_path: Path) -> None:
     encoder = {"model": str(checkpoints.write("albert", tmp_path / "albert")), "dropout": 0.1}
     tables: dict[str, Any] = {"encoder": encoder, "mixer": {"type": "average"}, "tune": {"layers": 0}}
     cached = trainer.train(recipe(tmp_path, **tables), tmp_path / "cached")

@@ -1,4 +1,4 @@
-"""Who watches a training sees every evaluation and can stop it; run.json tells the best score."""
+"""The argument `watch` of `train` gets every evaluation and can stop the run; run.json has the best score."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def evaluations(run: Run) -> list[dict[str, Any]]:
     return [entry for entry in entries if "evaluation" in entry]
 
 
-def test_every_evaluation_is_seen_and_the_best_is_noted(tmp_path: Path) -> None:
+def test_watch_gets_every_evaluation_and_the_best_is_recorded(tmp_path: Path) -> None:
     seen: list[tuple[float, float]] = []
 
     def watch(share: float, score: float) -> bool:
@@ -42,14 +42,14 @@ def test_every_evaluation_is_seen_and_the_best_is_noted(tmp_path: Path) -> None:
     assert info["score"] == max(score for _, score in seen)
 
 
-def test_a_watched_training_stops_where_it_is_told_to(tmp_path: Path) -> None:
+def test_watch_stops_the_run(tmp_path: Path) -> None:
     run = train(recipe(tmp_path), tmp_path / "run", watch=lambda share, score: share >= 0.5)
     info = read_json(run.info)
     assert run.finished and info["stopped_early"]
     assert evaluations(run)[-1]["step"] == -(-info["steps"] // 2)
-    assert run.scores.exists(), "a finished run like others"
+    assert run.scores.exists(), "the run is finished"
 
 
-def test_nothing_held_out_gives_no_score(tmp_path: Path) -> None:
+def test_run_without_held_out_examples_has_no_score(tmp_path: Path) -> None:
     run = train(recipe(tmp_path, "data.holdout=0.0"), tmp_path / "run")
     assert read_json(run.info)["score"] is None

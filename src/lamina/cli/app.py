@@ -50,7 +50,7 @@ DataOption = Annotated[
     str,
     typer.Option(
         "--data",
-        help="Read this data: a JSON, JSONL, CSV, TSV or parquet file, or a name of `lamina data list`.",
+        help="Read questions or sentences: a JSON, JSONL, CSV, TSV or parquet file, or the name of a dataset.",
         rich_help_panel=DATA,
     ),
 ]

@@ -1,14 +1,14 @@
-"""Finished runs of one recipe -> a run whose weights are the mean of theirs (a model soup): no dearer to use than one of them.
+"""Average the weights of finished runs of one recipe into a new run (a model soup), which costs no more to use than one.
 
-Wortsman et al. 2022, the uniform soup. It can work because runs that begin with the same pretrained weights end near each
-other; of encoders that began at random it is not to be expected. The checkpoints of one run (`train.checkpoints`) are runs
-too: their mean is stochastic weight averaging (Izmailov et al. 2018).
+Paper: Wortsman et al. 2022, the uniform soup. Runs that begin with the same pretrained weights end near each other, so their
+mean can work. For encoders with random first weights this is not expected. The checkpoints of one run (`train.checkpoints`)
+are runs too: their mean is stochastic weight averaging (Izmailov et al. 2018).
 
-Checkpoints of one run, or runs of one seed, have the same held-out split: thresholds and calibrations are fitted on it, if
-the training data are still there and unchanged. Runs of several seeds have none in common: each was trained on articles that
-others held out. Then the threshold for "no answer" is 0 and confidences are not calibrated, unless `data` names questions
-that no member has seen. Questions of the dev set and of the training data are refused: scores at a threshold that was fitted
-on them would be too good.
+Checkpoints of one run, and runs of one seed, have the same held-out split. Thresholds and calibrations are fitted on it if the
+training data are unchanged. Runs of several seeds have no common held-out split: each was trained on articles that others
+held out. Then the threshold for "no answer" is 0 and confidences are not calibrated, unless `data` names questions that no
+member was trained on. Questions of the dev set and of the training data are rejected: a threshold fitted on them would give
+scores that are too good.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from lamina.utils.files import make_folder, read_bytes, read_json, replacing, wr
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
-_BATCHES = "num_batches_tracked"  # seeds hold out different articles, so that they differ in their steps
+_BATCHES = "num_batches_tracked"  # differs between seeds: they hold out different articles, so their steps differ
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
 
 
 def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progress: Progress | None = None) -> Run:
-    """Writes the mean of finished runs as the new run folder `out`, and scores it on the recipe's dev set as training does.
+    """Write the mean of finished runs as the new run folder `out`, score it on the recipe's dev set, and return it.
 
     The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to fit thresholds on.
     """
     progress = progress or Silent()
     if not runs:
-        raise LaminaError("an average needs runs: name at least one")
+        raise LaminaError("runs: an average needs runs. Fix: name at least one")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LaminaError(f"{out}: is there already: write the average into a new folder")
+        raise LaminaError(f"{out}: already exists. Fix: write the average into a new folder")
     members = [Run.open(path) for path in runs]
     recipe = _same_recipe(members)
     weights = mean_weights([member.model for member in members])
-    progress.say(f"the mean of {len(members)} runs, {len(weights)} weights each")
+    progress.say(f"averaging {len(members)} runs, {len(weights)} weights each")
     device = choose_device(recipe.train.device)
     trained = load_trained(members[0].path, device)
-    if weights.keys() == trained_weights(trained.model).keys():  # it stands on an encoder that can be had again
+    if weights.keys() == trained_weights(trained.model).keys():  # the run folders leave out frozen weights
         load_weights(trained.model, weights)
     else:
         trained.model.load_state_dict(weights)
@@ -81,8 +81,8 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
 def _datasets(
     recipe: Recipe, tokenizer: Tokenizer, infos: Sequence[RunInfo], data: str | None, seeds: Collection[int]
 ) -> tuple[dict[str, AnyDataset], dict[str, AnyDataset]]:
-    """Of each task, what to fit the decision on and what to score."""
-    fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # behind those of the training splits
+    """Return for each task the dataset to fit the decision on, and the dev set."""
+    fingerprints = [info.get("windows", [])[len(recipe.tasks) :] for info in infos]  # those of the training splits are first
     same = all(found == fingerprints[0] for found in fingerprints)
     held_out = dict(zip(recipe.tasks, fingerprints[0], strict=False)) if same else {}
     unseen, dev = dict[str, AnyDataset](), dict[str, AnyDataset]()
@@ -93,33 +93,33 @@ def _datasets(
             for examples in (_to_fit_on(recipe, task, data, seeds, files), _dev(task, files))
         )
         if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
-            changed = f"{task.data.train} changed since some of these runs were trained"
-            warnings.warn(f"{changed}, so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=3)
+            changed = f"{task.data.train}: changed since some of these runs were trained"
+            warnings.warn(f"{changed}, so the threshold is 0. Fix: name other data with --data", LaminaWarning, stacklevel=3)
             unseen[name] = dataset_of(recipe, task, [], tokenizer)
     return unseen, dev
 
 
 def _dev(task: TaskOptions, files: FileCache) -> Sequence[Any]:
-    """The dev set alone."""
+    """Return the examples of the dev set."""
     return kind_of(task).dev(task, files)
 
 
 def _seeds(info: RunInfo) -> list[int]:
-    """The seeds of the trainings behind a run: an average has several."""
+    """Return the seeds that a run was trained with; an average can have several."""
     average: AverageInfo = info.get("average", {})
     return [info["seed"], *average.get("seeds", ()), *(member["seed"] for member in average.get("members", ()))]
 
 
 def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of weights with the same names and shapes, computed in double precision, in the type that they have.
+    """Return the mean of weights with the same names and shapes, in their own type. It is computed in double precision.
 
-    Whole numbers are not averaged: they must be equal, but for how many batches a norm has seen, which is the most of them.
+    Whole numbers are not averaged and must be equal, except the number of batches of a norm: that is the greatest of them.
     """
     opened = [_open(file) for file in files]
     names = [set(file.keys()) for file in opened]
     for file, own in zip(files, names, strict=True):
         if odd := sorted(own ^ names[0]):
-            raise LaminaError(f"{file}: {odd[0]} is not in both it and {files[0]}: average runs of one recipe")
+            raise LaminaError(f"{file}: {odd[0]} is not in both this file and {files[0]}. Fix: average runs of one recipe")
     return {name: _mean(name, [file.get_tensor(name) for file in opened], files) for name in sorted(names[0])}
 
 
@@ -128,10 +128,13 @@ def _mean(name: str, values: Sequence[Tensor], files: Sequence[Path]) -> Tensor:
     for file, value in zip(files, values, strict=True):
         if value.shape != first.shape or value.dtype != first.dtype:
             raise LaminaError(
-                f"{file}: {name} is {_shape(value)}, but {_shape(first)} in {files[0]}: average runs of one recipe"
+                f"{file}: {name} is {_shape(value)}, but {_shape(first)} in {files[0]}. Fix: average runs of one recipe"
             )
         if not first.is_floating_point() and not counts and not torch.equal(value, first):
-            raise LaminaError(f"{file}: {name} is not as in {files[0]}, and whole numbers have no mean")
+            raise LaminaError(
+                f"{file}: {name} differs from that of {files[0]}, and whole numbers are not averaged. "
+                "Fix: average runs of one recipe"
+            )
     if counts:
         return torch.stack(list(values)).amax(0)
     if not first.is_floating_point() or len(values) == 1:
@@ -150,11 +153,11 @@ def _open(file: Path) -> Any:
     try:
         return safe_open(file, framework="pt")
     except (OSError, SafetensorError) as error:
-        raise LaminaError(f"{file}: cannot be read ({str(error).splitlines()[0]}): copy or train the run again") from None
+        raise LaminaError(f"{file}: cannot be read ({str(error).splitlines()[0]}). Fix: copy or train the run again") from None
 
 
 def _same_recipe(members: Sequence[Run]) -> Recipe:
-    """The recipe that all have but for the seed; they stand on the same encoder and read with the same tokenizer."""
+    """Return the recipe of all members. Raise LaminaError if recipe (without the seed), encoder or tokenizer differ."""
     first = members[0]
     recipes = [parse_recipe(read_json(member.recipe), name=str(member.recipe)) for member in members]
     wanted = _comparable(recipes[0])
@@ -162,14 +165,16 @@ def _same_recipe(members: Sequence[Run]) -> Recipe:
         if (found := _comparable(recipe)) != wanted:
             place, value, other = first_difference(found, wanted)
             raise LaminaError(
-                f"{member.path}: its recipe is not that of {first.path} ({place.removeprefix('tasks.main.')} = {value!r}, "
-                f"not {other!r}): average seeds of one recipe"
+                f"{member.path}: its recipe differs from that of {first.path} "
+                f"({place.removeprefix('tasks.main.')} = {value!r}, not {other!r}). Fix: average seeds of one recipe"
             )
         for what, file in (("encoder's shape", "encoder"), ("tokenizer", "tokenizer")):
             if read_bytes(getattr(member, file)) != read_bytes(getattr(first, file)):
-                raise LaminaError(f"{member.path}: its {what} is not that of {first.path}: average seeds of one recipe")
+                raise LaminaError(
+                    f"{member.path}: its {what} differs from that of {first.path}. Fix: average seeds of one recipe"
+                )
         if _encoder_of(member).get("sha256") != _encoder_of(first).get("sha256"):
-            raise LaminaError(f"{member.path}: began with other weights than {first.path}: average runs of one encoder")
+            raise LaminaError(f"{member.path}: began with other weights than {first.path}. Fix: average runs of one encoder")
     return recipes[0]
 
 
@@ -184,7 +189,7 @@ def _encoder_of(run: Run) -> EncoderInfo:
 
 
 def _to_fit_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int], files: FileCache) -> Sequence[Any]:
-    """Examples that no member has seen, to fit the decision on: `data`, read as the dev set, or what all held out."""
+    """Return examples to fit the decision on, which no member was trained on: `data`, or the common held-out split."""
     kind: AnyKind = kind_of(task)
     if data is None and len(seeds) > 1:
         return []
@@ -192,29 +197,31 @@ def _to_fit_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Colle
         try:
             return kind.splits(task, next(iter(seeds)), files, dev=False).holdout
         except LaminaError as error:
-            warnings.warn(f"{error}; so the threshold is 0: name other data with --data", LaminaWarning, stacklevel=4)
+            warnings.warn(f"the threshold is 0, because the training data cannot be read: {error}", LaminaWarning, stacklevel=4)
             return []
     if len(recipe.tasks) > 1:
-        raise LaminaError("--data: these runs have several tasks, and one file cannot fit all thresholds: leave it out")
+        raise LaminaError(
+            "--data: these runs have several tasks, and one file cannot fit all thresholds. Fix: leave --data out"
+        )
     examples = kind.read(task, data)
     trained_on: list[Any] = []
     try:
         trained_on = [example for seed in seeds for example in kind.splits(task, seed, files, dev=False).train]
     except LaminaError as error:
-        message = f"{error}; so nobody can tell whether --data {data} was trained on"
+        message = f"--data {data}: cannot be compared with the training data: {error}"
         warnings.warn(message, LaminaWarning, stacklevel=4)
-    asked = set(map(kind.text, examples))
-    for known, what in ((_dev(task, files), "of the dev set"), (trained_on, "trained on")):
-        if shared := asked.intersection(map(kind.text, known)):
+    texts = set(map(kind.text, examples))
+    for known, what in ((_dev(task, files), "in the dev set"), (trained_on, "in the training data")):
+        if shared := texts.intersection(map(kind.text, known)):
             raise LaminaError(
-                f"--data {data}: {len(shared)} of its {len(examples)} are {what}; fitted on them, scores would be too good: "
-                "name other data"
+                f"--data {data}: {len(shared)} of its {len(examples)} examples are {what}, so the scores would be too good. "
+                "Fix: name other data"
             )
     return examples
 
 
 def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisions: Decisions, about: AverageInfo) -> None:
-    """The files of a finished run; run.json, which says so, comes last."""
+    """Write the files of a finished run. The last is run.json, which marks it as finished."""
     first = members[0]
     with replacing(run.model) as draft:
         save_file({name: value.contiguous() for name, value in weights.items()}, draft)
@@ -222,7 +229,7 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         shutil.copyfile(source, copy)
     infos = [member.read_info() for member in members]
     costs = [info.get("costs", {}) for info in infos]
-    told = [
+    described = [
         {"path": str(member.path), "seed": info.get("seed"), "tasks": info.get("tasks"), "score": info.get("score")}
         for member, info in zip(members, infos, strict=True)
     ]
@@ -233,17 +240,17 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         "encoder": _encoder_from(run, first),
         "parameters": infos[0].get("parameters", {}),
         "windows": infos[0].get("windows", []),
-        "average": {"members": told, **about},
+        "average": {"members": described, **about},
         "tasks": decisions_json(decisions),
         "finished": True,
     }
-    if all(costs):  # checkpoints do not know theirs
+    if all(costs):  # checkpoints have no costs
         info["costs"] = {key: sum(cost.get(key, 0.0) for cost in costs) for key in ("train_seconds", "store_seconds")}
     write_json(run.info, info)
 
 
 def _encoder_from(run: Run, first: Run) -> EncoderInfo:
-    """What the first member says of the encoder below it, whose folder, if it has one, lies elsewhere from here."""
+    """Return the first member's encoder entry. The path of the encoder's folder is made relative to the new run."""
     encoder = _encoder_of(first)
     if encoder.get("folder"):
         below = (first.path / encoder["folder"]).resolve()

@@ -1,12 +1,12 @@
-"""Two finished runs -> is one better than the other? From what each saved of its dev set: no model is loaded.
+"""Test whether one of two finished runs is better than the other, from their saved predictions: no model is loaded.
 
-Questions on one context are taken together (`scoring.significance`): a model that misreads a text stumbles over several of its
-questions. It costs nothing where they are independent after all. Questions of one article would be more careful still, but dev
-sets are of a few articles only (SQuAD's half that the course CS224n uses: 646 contexts in 16 articles, and 178 in 5 in its
-first 1,500 questions), from which no interval can be drawn with confidence.
+Questions on one context are one cluster (`scoring.significance`): a model that misreads a context fails on several of its
+questions. Clusters do no harm if the questions are independent. Clusters of one article would be safer still, but dev sets
+have few articles. The half of SQuAD's dev set that the course CS224n uses has 646 contexts in 16 articles. Its first 1,500
+questions have 178 contexts in 5 articles. That is too few for a reliable interval.
 
-Where questions have several contexts, either every context counts, or every question by what the run says over all of its
-contexts. Then questions are taken together that are about one context: the first that holds the answer, or the first.
+If questions have several contexts, either each context is scored, or each question over all of its contexts. In the second
+case the cluster of a question is its first context with an answer, or its first context.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lamina.errors import LaminaError
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.predictions import by_question, references, several_contexts, whole_questions
-from lamina.scoring.significance import Clusters, tell_apart
+from lamina.scoring.significance import Clusters, compare_scores
 from lamina.scoring.squad import question_scores
 from lamina.utils.arrays import Doubles
 from lamina.utils.files import read_json
@@ -37,12 +37,12 @@ ThresholdAt = Literal["tuned", "zero"]
 Together = Literal["context", "article", "question"]
 Per = Literal["context", "question"]
 
-PARTS: Final = ("overall", "HasAns", "NoAns")
+GROUPS: Final = ("overall", "HasAns", "NoAns")  # all questions, those with an answer, those without
 _LABELS: Final[dict[Metric, str]] = {"f1": "F1", "exact": "EM"}
 _TOGETHER: Final[dict[Together, Callable[[Example], str]]] = {
     "context": lambda example: example.context,
     "article": lambda example: example.article,
-    "question": lambda example: example.group,  # its contexts, where it has several
+    "question": lambda example: example.group,  # the contexts of one question
 }
 
 
@@ -56,39 +56,49 @@ def compare(
     clusters: Together = "context",
     per: Per = "context",
 ) -> dict[str, Any]:
-    """Whether `b` answers better than `a`, two runs or ensembles that were scored on the same questions.
+    """Return whether `b` answers better than `a`, two runs or ensembles that were scored on the same questions.
 
-    `at` is each run's own threshold for "no answer" or 0. `data` names the dev set if it is no longer where the recipe of `a`
-    says. `per` says what is scored of questions with several contexts: each context, or the question over all of them.
+    Args:
+        a: The folder of a run or an ensemble.
+        b: The folder that is compared with it.
+        data: The dev set, if it is no longer at the path in the recipe of `a`.
+        metric: The official score to compare.
+        at: The threshold for "no answer": each run's own ("tuned"), or 0 ("zero").
+        clusters: Which questions form a cluster.
+        per: What is scored if questions have several contexts: each context, or the question over all of them.
 
-    `overall`, and `HasAns` and `NoAns` where these have at least two clusters, hold in percent: the official scores `a` and
-    `b`; their `difference`, b minus a; its 95% interval, `low` to `high`; `p`; the `verdict` on b; the `questions` and
-    `clusters`; and how many questions it would take (`needed`) to tell the difference apart, if it is as great as it seems,
-    with 80% probability.
+    Returns:
+        The arguments, and the tables `overall`, `HasAns` and `NoAns`. The last two are left out with fewer than two clusters.
+        A table has the official scores `a` and `b` in percent, and their `difference`, b minus a. It also has the 95%
+        interval of the difference, `low` to `high`, the `p` value, the `verdict` on b, and the numbers of `questions` and
+        `clusters`. `needed` is the number of questions that would show a difference of this size with 80% probability.
+
+    Raises:
+        LaminaError: A folder is not a scored run or ensemble, or the two were scored on different questions.
     """
     sides = [_Side.open(path) for path in (a, b)]
     examples = same_questions([side.scored for side in sides], data)
     if per == "question" and not several_contexts(examples):
-        raise LaminaError("--per question: these questions have one context each, so it is the same: leave it out")
-    said = [side.texts(at) if per == "context" else side.question_texts(at, examples) for side in sides]
+        raise LaminaError("--per question: these questions have one context each. Fix: leave --per out")
+    answers = [side.texts(at) if per == "context" else side.question_texts(at, examples) for side in sides]
     examples = examples if per == "context" else whole_questions(examples)
-    scores = [_question_scores(texts, examples, side.path, metric) for texts, side in zip(said, sides, strict=True)]
+    scores = [_question_scores(texts, examples, side.path, metric) for texts, side in zip(answers, sides, strict=True)]
     of = _numbered([_TOGETHER[clusters](example) for example in examples])
     if of.max() == 0:
         raise LaminaError(
-            f"all {len(examples)} questions are of one {clusters}, from which chance cannot be told: take them for independent "
-            "with --clusters question"
+            f"--clusters {clusters}: all {len(examples)} questions are of one {clusters}, but the test needs two. "
+            "Fix: treat the questions as independent with --clusters question"
         )
     has_answer = np.array([bool(example.answers) for example in examples])
     result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
-    for name, part in zip(PARTS, (np.ones_like(has_answer), has_answer, ~has_answer), strict=True):
-        if len(set(of[part].tolist())) > 1:
-            result[name] = _difference(scores[0][part], scores[1][part], of[part])
+    for name, chosen in zip(GROUPS, (np.ones_like(has_answer), has_answer, ~has_answer), strict=True):
+        if len(set(of[chosen].tolist())) > 1:
+            result[name] = _difference(scores[0][chosen], scores[1][chosen], of[chosen])
     return result
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """What `compare` found, in words: one line on all questions, then one for each kind of question."""
+    """Return the result of `compare` as text: a line for all questions, and one each for `HasAns` and `NoAns`."""
     a, b, label, overall = result["a"], result["b"], _LABELS[result["metric"]], result["overall"]
     known = f"{_interval(overall)}, {overall['questions']:,} questions"
     scores = f"{overall['b']:.2f} against {overall['a']:.2f}"
@@ -100,15 +110,15 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     else:
         more = "more" if overall["difference"] > 0 else "less"
         first = (
-            f"not distinguishable: {b} has {size:.2f} {label} {more} than {a}, {scores} ({known}); if that is real, it would "
-            f"take about {_rounded_up(overall['needed']):,} questions to tell"
+            f"not distinguishable: {b} has {size:.2f} {label} {more} than {a}, {scores} ({known}); a test that shows such a "
+            f"difference needs about {_rounded_up(overall['needed']):,} questions"
         )
-    return [first, *(_part_line(name, label, result[name]) for name in PARTS[1:] if name in result)]
+    return [first, *(_group_line(name, label, result[name]) for name in GROUPS[1:] if name in result)]
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the two: a run, or an ensemble, whose questions are those of its first run."""
+    """One of the two folders: a run, or an ensemble. The questions of an ensemble are those of its first run."""
 
     path: Path
     scored: ScoredRun
@@ -122,13 +132,13 @@ class _Side:
         try:
             first = Path(read_json(about)["runs"][0]["path"])
         except (KeyError, IndexError, TypeError):
-            raise LaminaError(f"{about}: names no runs: combine them again with `lamina ensemble`") from None
+            raise LaminaError(f"{about}: names no runs. Fix: combine the runs again with `lamina ensemble`") from None
         if not Run(first).exists:
-            raise LaminaError(f"{path}: its run {first} is not there, and only that knows its questions: bring it back")
+            raise LaminaError(f"{path}: its run {first}, which names the questions, is missing. Fix: copy the run to that path")
         return cls(path, ScoredRun.open(first), is_ensemble=True)
 
     def texts(self, at: ThresholdAt) -> Mapping[str, object]:
-        """The answer to each question, "" for none."""
+        """Return the answer to each question, "" for "no answer"."""
         if at == "tuned":
             found = read_json(self._saved.predictions)
             return found if isinstance(found, dict) else {}
@@ -137,14 +147,14 @@ class _Side:
 
     @property
     def _saved(self) -> Run:
-        return Run(self.path) if self.is_ensemble else self.scored.saved  # an ensemble's files have a run's names
+        return Run(self.path) if self.is_ensemble else self.scored.saved  # the files of both have the same names
 
     def _check_has_other_thresholds(self) -> None:
         if self.is_ensemble:
-            raise LaminaError(f"{self.path}: an ensemble keeps its answers at the runs' own thresholds: compare --at tuned")
+            raise LaminaError(f"{self.path}: an ensemble only has answers at the runs' own thresholds. Fix: use --at tuned")
 
     def question_texts(self, at: ThresholdAt, examples: Sequence[Example]) -> Mapping[str, object]:
-        """The answer to each question over all of its contexts."""
+        """Return the answer to each question over all of its contexts."""
         if at == "tuned":
             found = read_json(self._saved.questions)
             return found if isinstance(found, dict) else {}
@@ -156,11 +166,12 @@ class _Side:
 
 
 def _question_scores(texts: Mapping[str, object], examples: Sequence[Example], path: Path, metric: Metric) -> Doubles:
-    """[N] the official score of each question, from 0 to 1."""
+    """Return the official score of each question, [N], from 0 to 1."""
     answers = {example.id: text for example in examples if isinstance(text := texts.get(example.id), str)}
     if len(answers) != len(examples):
         raise LaminaError(
-            f"{path}: has no answers to {len(examples) - len(answers)} of its {len(examples)} questions: copy or make it again"
+            f"{path}: has no answers to {len(examples) - len(answers)} of its {len(examples)} questions. "
+            "Fix: copy or make it again"
         )
     exact, f1 = question_scores(references(examples), answers)
     chosen = f1 if metric == "f1" else exact
@@ -168,13 +179,13 @@ def _question_scores(texts: Mapping[str, object], examples: Sequence[Example], p
 
 
 def _numbered(names: Sequence[str]) -> Clusters:
-    """[N] the number of each name; equal names have equal numbers."""
+    """Return a number for each name, [N]; equal names have equal numbers."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name in names])
 
 
 def _difference(a: Doubles, b: Doubles, clusters: Clusters) -> dict[str, Any]:
-    found = tell_apart(a, b, clusters)
+    found = compare_scores(a, b, clusters)
     return {
         "a": 100 * float(a.mean()),
         "b": 100 * float(b.mean()),
@@ -189,21 +200,21 @@ def _difference(a: Doubles, b: Doubles, clusters: Clusters) -> dict[str, Any]:
     }
 
 
-def _part_line(name: str, label: str, part: Mapping[str, Any]) -> str:
-    told = "" if part["verdict"] == "not distinguishable" else f", {part['verdict']}"
+def _group_line(name: str, label: str, group: Mapping[str, Any]) -> str:
+    verdict = "" if group["verdict"] == "not distinguishable" else f", {group['verdict']}"
     return (
-        f"{name} {label}: {part['b']:.2f} against {part['a']:.2f}, {part['difference']:+.2f}{told} "
-        f"({_interval(part)}, {part['questions']:,} questions)"
+        f"{name} {label}: {group['b']:.2f} against {group['a']:.2f}, {group['difference']:+.2f}{verdict} "
+        f"({_interval(group)}, {group['questions']:,} questions)"
     )
 
 
-def _interval(part: Mapping[str, Any]) -> str:
-    p = f"p = {part['p']:.3f}" if part["p"] >= 0.001 else "p < 0.001"
-    return f"95% interval {part['low']:+.2f} to {part['high']:+.2f}, {p}"
+def _interval(group: Mapping[str, Any]) -> str:
+    p = f"p = {group['p']:.3f}" if group["p"] >= 0.001 else "p < 0.001"
+    return f"95% interval {group['low']:+.2f} to {group['high']:+.2f}, {p}"
 
 
 def _rounded_up(number: int) -> int:
-    """To two digits.
+    """Return the number rounded up to two digits.
 
     >>> _rounded_up(38_211), _rounded_up(7)
     (39000, 7)

@@ -1,11 +1,15 @@
-"""Finished runs -> a folder of what they answer together, from what each saved of its dev set: no model is loaded.
+"""Combine finished runs into an ensemble, from their saved outputs on the dev set: no model is loaded.
 
-Runs that read the same windows are combined by their logits, others by their n-best answers (`answers.ensemble`). Nothing is
-tuned on the dev set. In the scores, "tuned" is each run voting at the threshold that it chose on its own held-out questions,
-which makes 0 the threshold of all together; "zero" is the runs as they are, which is the paper's way; "best" is the best
-that any threshold would have given to the first. Where questions have several contexts, "questions" holds the same for what is
-said over all of them, by the first run's `answer.across`, each run voting at its threshold for questions; with the
-paper's rule, whose thresholds are of probabilities, all together at the mean of them.
+Runs with the same windows are combined by their logits, others by their n-best answers (`answers.ensembles`). Nothing is tuned
+on the dev set. The scores have three entries:
+
+- "tuned": each run votes at the threshold of its own held-out split, so the ensemble's threshold is 0.
+- "zero": the runs vote without thresholds, as in the paper.
+- "best": the best score of "tuned" over all thresholds.
+
+If questions have several contexts, "questions" has the same entries for the answers over all contexts. The first run's
+`answer.across` merges the contexts, and each run votes at its threshold for questions. The paper's rule has thresholds on
+probabilities: then the ensemble's threshold is their mean.
 """
 
 from __future__ import annotations
@@ -40,20 +44,20 @@ Route = Literal["logits", "nbest"]
 def ensemble(
     runs: Sequence[Path], out: Path, *, how: How = "max", data: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Combines finished runs that were scored on the same questions into the new folder `out`, and says what it is worth.
+    """Combine finished runs that were scored on the same questions into the new folder `out`. Return its scores.
 
-    `data` names the dev set if it is no longer where the first run's recipe says.
+    `data` names the dev set if it is no longer at the path in the first run's recipe. The folder has these files:
 
-    ``scores.json``      as in a run, and the counts of `answer_counts`
-    ``predictions.json``, ``null_odds.json``, ``nbest.json``  what the "tuned" scores were made from; the threshold is 0
-    ``questions.json``   as in a run, where questions have several contexts
-    ``ensemble.json``    which runs, how and by which route they were combined
+    - ``scores.json``: as in a run, and the counts of `answer_counts`
+    - ``predictions.json``, ``null_odds.json``, ``nbest.json``: the predictions of the "tuned" scores; the threshold is 0
+    - ``questions.json``: as in a run, if questions have several contexts
+    - ``ensemble.json``: the runs, and how and by which route they were combined
     """
     progress = progress or Silent()
     if not runs:
-        raise LaminaError("an ensemble needs runs: name at least one")
+        raise LaminaError("runs: an ensemble needs runs. Fix: name at least one")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LaminaError(f"{out}: is there already: write the ensemble into a new folder")
+        raise LaminaError(f"{out}: already exists. Fix: write the ensemble into a new folder")
     members = [_Member.open(path) for path in runs]
     scored = [member.scored for member in members]
     examples = same_questions(scored, data)
@@ -68,7 +72,7 @@ def ensemble(
         of_plain, questions = by_question(plain, examples, across)
         if across == "margin":
             by_questions, _ = by_question(combined(limits), examples, across)
-        else:  # thresholds are of probabilities, not of logits
+        else:  # the thresholds are on probabilities, not on logits
             by_questions = [replace(one, null=one.null - mean(limits)) for one in of_plain]
         scores["questions"] = _scores(of_plain, by_questions, questions)
     nbest = nbest_json(voted)
@@ -94,7 +98,7 @@ def ensemble(
 
 @dataclass(frozen=True)
 class _Member:
-    """A run and what it said."""
+    """A run with its saved outputs."""
 
     scored: ScoredRun
     windows: Windows
@@ -113,7 +117,7 @@ def _scores(plain: Sequence[Prediction], voted: Sequence[Prediction], examples: 
 def _combine(
     members: Sequence[_Member], examples: Sequence[Example], how: How, route: Route, thresholds: Sequence[float]
 ) -> list[Prediction]:
-    """What the runs say together at 0, each voting at its threshold."""
+    """Return the ensemble's predictions, whose threshold is 0. Each run votes at its own threshold."""
     votes = [at_threshold(m.logits, m.windows, threshold) for m, threshold in zip(members, thresholds, strict=True)]
     if route == "logits":
         windows = members[0].windows

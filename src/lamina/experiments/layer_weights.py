@@ -1,8 +1,8 @@
-"""Which layers answer which questions: the weights that a mixer gives to the layers, by type of question.
+"""Measure the weights that a mixer gives to the layers, by type of question.
 
-For every question two places are looked at: the tokens that the model answers with (its start with the start's weights, its
-end with the end's; the classifier token where it says "no answer"), and the mean over the tokens of the context. A
-type's row is the mean over its questions. The entropy of a token's weights is in bits: 0 when one layer has them all.
+Each question is measured at two places. The first is its answer: the start token with the start's weights, and the end token
+with the end's. For "no answer" it is the classifier token. The second is the mean over the tokens of the context. The row of
+a type is the mean over its questions. The entropy of a token's weights is in bits; it is 0 if one layer has all the weight.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CELL = 8  # pixels of a token and layer in the picture
 
 @dataclass(frozen=True, slots=True)
 class LayerRow:
-    """The mean weights of one type of question, at one of two places, for the start or the end."""
+    """The mean weights of one type of question at one place, for the start or the end."""
 
     type: str
     at: TokenPlace
@@ -59,19 +59,18 @@ class LayerRow:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Every token of the window that one question is answered from."""
+    """The tokens of the window that has the answer to one question, with the weights of their layers."""
 
     id: str
     question: str
     answer: str | None
-    first: int  # the answer's first and last token; the classifier token, 0, for "no answer"
+    first: int  # the answer's first and last token; 0, the classifier token, for "no answer"
     last: int
     tokens: tuple[str, ...]
     weights: Floats  # [T, 2, n]
 
     def darkness(self) -> Floats:
-        """[T, 2, n] from 0 to 1, the greatest weight of the window: among many layers none comes near 1. Raw weights may
-        be negative; those count by their size too."""
+        """Return absolute weights divided by the window's greatest, [T, 2, n]: among many layers no weight is near 1."""
         size = np.abs(self.weights)
         shares: Floats = (size / max(1e-9, float(size.max()))).astype(np.float32)
         return shares
@@ -79,7 +78,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What was seen of a model's layers."""
+    """The layer weights of a model: the mean by type of question, and those of one example."""
 
     mixer: str
     layers: tuple[int, ...]
@@ -90,22 +89,25 @@ class Layers:
 def look_at_layers(
     trained: Trained, examples: Sequence[Example], *, example: str | None = None, progress: Progress | None = None
 ) -> Layers:
-    """The weights of the layers over some questions, and those of one of them (by its id, else the first) token by token."""
+    """Return the mean weights of the layers over questions, and all weights of one question (`example`, or the first)."""
     progress = progress or Silent()
     task = trained.span_task
     name, mixer = trained.recipe.tasks[task].mixer.type, trained.model.task(task).mixer
     if not isinstance(mixer, Weighing):
         raise LaminaError(
-            f'mixer.type = "{name}" gives layers no weights to look at: those of learned, dot, multiplicative and encoder do'
+            f'mixer.type: "{name}" has no weights of layers. '
+            "Fix: use a model with the mixer learned, dot, multiplicative or encoder"
         )
     if not examples:
-        raise LaminaError("there are no questions to look at")
+        raise LaminaError("--data: has no questions. Fix: name a file with questions")
     if example is not None and example not in {item.id for item in examples}:
-        raise LaminaError(f"there is no question with the id {example!r} among the {len(examples)} that were read")
+        raise LaminaError(
+            f"--example: none of the {len(examples)} questions has the id {example!r}. Fix: name the id of one of them"
+        )
     shown = examples[0].id if example is None else example
     means: dict[tuple[str, TokenPlace, int], _Mean] = {}
     strip: Strip | None = None
-    progress.start("looking", len(examples))
+    progress.start("measuring", len(examples))
     for begin in range(0, len(examples), AT_ONCE):
         part = examples[begin : begin + AT_ONCE]
         for item, seen in zip(part, _see(trained, part), strict=True):
@@ -121,7 +123,7 @@ def look_at_layers(
 
 
 def question_type(question: str) -> str:
-    """The first question word.
+    """Return the first question word, or "other".
 
     >>> [question_type(q) for q in ("In which year was it?", "Whose mill is it?", "How many?", "Name it.")]
     ['which', 'who', 'how', 'other']
@@ -131,7 +133,9 @@ def question_type(question: str) -> str:
 
 
 def entropy(weights: npt.NDArray[np.floating]) -> Doubles:
-    """In bits, over the last axis. Raw weights need not add up to 1 nor be positive: their shares of the absolute sum count.
+    """Return the entropy over the last axis in bits.
+
+    Weights need not be positive or sum to 1: they are divided by the sum of their absolute values.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5], [2.0, -2.0]])).tolist()
     [0.0, 1.0, 1.0]
@@ -144,14 +148,14 @@ def entropy(weights: npt.NDArray[np.floating]) -> Doubles:
 
 @dataclass(slots=True)
 class _Mean:
-    """A mean over questions, each of which counts alike however many tokens it has."""
+    """A mean over questions. Each question has the same weight, whatever its number of tokens."""
 
     questions: int = 0
     weights: Doubles = field(default_factory=lambda: np.zeros(()))
     entropy: float = 0.0
 
     def add(self, weights: Floats) -> None:
-        """[tokens, n] the weights at a question's tokens."""
+        """Add the weights at a question's tokens, [tokens, n]."""
         self.questions += 1
         self.weights = self.weights + weights.mean(0, dtype=np.float64)
         self.entropy += float(entropy(weights).mean())
@@ -171,22 +175,22 @@ def _rows(means: dict[tuple[str, TokenPlace, int], _Mean]) -> Iterable[LayerRow]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The windows of one question, with the weights of all layers at their tokens, and where it is answered."""
+    """One question: its windows, the weights of all layers at their tokens, and the place of its answer."""
 
-    windows: Windows  # of several questions; so are the weights
-    weights: Floats  # [tokens, 2, n]
+    windows: Windows  # of several questions
+    weights: Floats  # [tokens, 2, n] of the same questions
     own: slice  # the question's tokens
-    window: int  # the one that the answer is from
+    window: int  # the window that has the answer
     first: int  # the answer's first token and its last, counted over all windows
     last: int
     answer: Candidate | None
 
     def at_answer(self) -> Floats:
-        """[1, 2, n] the start's weights at the start and the end's at the end."""
+        """Return the start's weights at the start token and the end's at the end token, [1, 2, n]."""
         return np.stack([self.weights[self.first, 0], self.weights[self.last, 1]])[None]
 
     def in_context(self) -> Floats:
-        """[tokens, 2, n] at every token of the context; at all tokens where it is empty."""
+        """Return the weights at every token of the context, [tokens, 2, n]; at all tokens if the context is empty."""
         inside = self.windows.context[self.own]
         weights = self.weights[self.own]
         return weights[inside] if inside.any() else weights
@@ -205,7 +209,7 @@ def _see(trained: Trained, examples: Sequence[Example]) -> Iterable[_Seen]:
 
 
 def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogits, Floats]:
-    """The logits of every token, and the weights of its layers for start and end: [tokens, 2, n]."""
+    """Return the logits of every token, and the weights of its layers for start and end, [tokens, 2, n]."""
     task = model.task(name)
     mixer: Mixer = task.mixer
     weighing = cast(Weighing, mixer)
@@ -232,7 +236,7 @@ def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogit
 def _place(
     windows: Windows, rows: Longs, logits: SpanLogits, prediction: Prediction, answer: Candidate | None
 ) -> tuple[int, int, int]:
-    """The window that an answer is from and its first and last token there: the one whose logits make up its score."""
+    """Return the window of an answer, whose logits sum to the answer's score, and its first and last token there."""
     spans = []
     for row in rows.tolist():
         begin, stop = windows.starts[row], windows.starts[row + 1]
@@ -242,7 +246,7 @@ def _place(
             inside = begin + np.flatnonzero(windows.context[begin:stop])
             low, high = tokens_of(windows.offsets[inside], answer.start, answer.end)
             if low > high:
-                continue  # this window does not see it
+                continue  # this window does not have the answer
             first, last = int(inside[low]), int(inside[high])
         score = float(logits.start[first]) + float(logits.end[last])
         spans.append((abs(score - (prediction.null if answer is None else answer.score)), row, first, last))
@@ -268,11 +272,11 @@ def _strip(trained: Trained, example: Example, seen: _Seen) -> Strip:
     )
 
 
-# ---- shown and written
+# ---- tables, pictures and files
 
 
 def table_lines(layers: Layers) -> list[str]:
-    """The mean weights as a table; the rows of each type at the answer, and those of all questions in the context."""
+    """Return the lines of a table of mean weights: each type at the answer, and all questions in the context."""
     widths = [max(6, len(f"{layer}") + 2) for layer in layers.layers]
     head = "".join(f"{layer:>{width}}" for layer, width in zip(layers.layers, widths, strict=True))
     lines = [f"{'questions':<16}{'at':<9}{'of':<6}{head}  entropy"]
@@ -284,7 +288,7 @@ def table_lines(layers: Layers) -> list[str]:
 
 
 def strip_lines(strip: Strip, shown: int = SHOWN) -> list[str]:
-    """A line a token around the answer, a character a layer: from the first layer to the last, for start and for end."""
+    """Return one line per token around the answer, with one character per layer, for start and for end."""
     darkness = strip.darkness()
     begin = max(0, min(strip.first - shown // 3, len(strip.tokens) - shown))
     width = max(len("start"), strip.weights.shape[-1])
@@ -302,8 +306,10 @@ def _printable(text: str, width: int = 15) -> str:
 
 
 def picture(strip: Strip) -> bytes:
-    """A PNG: a column a token, a row a layer with the last at the top; the start's above, the end's below; blue under the
-    tokens of the answer."""
+    """Return a PNG with one column per token and one row per layer, the last layer at the top.
+
+    The weights of the start are above those of the end. Tokens of the answer have a blue mark below.
+    """
     tokens = np.arange(len(strip.tokens))
     answer = (tokens >= strip.first) & (tokens <= strip.last)
     blue, grey = np.array([[40, 90, 220], [235, 235, 235]], np.uint8)
@@ -315,7 +321,7 @@ def picture(strip: Strip) -> bytes:
 
 
 def write_layers(layers: Layers, folder: Path) -> list[Path]:
-    """layers.csv, example.csv and example.png."""
+    """Write layers.csv, example.csv and example.png into the folder, and return their paths."""
     make_folder(folder)
     names = [str(layer) for layer in layers.layers]
     table: list[Sequence[object]] = [

@@ -1,4 +1,4 @@
-"""The corpus of a pretraining: the texts and labelled pairs that it trains on, and those that it holds out."""
+"""Read the corpus of a pretraining run: texts and labelled pairs, split into training and held-out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lamina.utils.progress import Progress
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts and labelled pairs, to train on and held out."""
+    """Texts and labelled pairs, each to train on and held out."""
 
     texts: list[str]
     held_out: list[str]
@@ -21,13 +21,16 @@ class Corpus:
 
 
 def read_corpus(recipe: PretrainRecipe, progress: Progress) -> Corpus:
-    """Read the recipe's sources and hold out a share of them; no held-out text occurs in what is trained on."""
+    """Read the recipe's sources and hold out a share of them. No held-out text is among the texts or pairs to train on."""
     texts = exclude_texts(read_texts(recipe.texts), recipe.exclude)
     read = [pair for source in recipe.nsp.pairs for pair in read_pairs(source)] if recipe.nsp else []
     unwanted = set(read_texts(recipe.exclude)) if read else set()
     pairs = [pair for pair in read if unwanted.isdisjoint(pair[:2])]
     if not texts and not pairs:
-        raise LaminaError("the sources hold no texts besides those that are excluded: there is nothing to train on")
+        raise LaminaError(
+            "texts: the sources have no texts besides the excluded ones, so there is nothing to train on. "
+            "Fix: name other texts, or leave exclude out"
+        )
     seed = recipe.train.seed
     training, held_out = split_texts(texts, recipe.holdout, seed) if texts else ([], [])
     training_pairs, held_out_pairs = split_texts(pairs, recipe.holdout, seed) if pairs else ([], [])
@@ -35,7 +38,7 @@ def read_corpus(recipe: PretrainRecipe, progress: Progress) -> Corpus:
     training = [text for text in training if text not in unseen]
     training_pairs = [pair for pair in training_pairs if unseen.isdisjoint(pair[:2])]
     if not training and not training_pairs:
-        raise LaminaError("holdout: every text or pair to train on shares a text with those held out: set holdout = 0")
+        raise LaminaError("holdout: every text or pair to train on shares a text with the held-out ones. Fix: set holdout = 0")
     counted = f" and {len(training_pairs)} pairs" if pairs else ""
     progress.say(f"{len(training)} texts{counted} to train on, {len(held_out) + len(held_out_pairs)} held out")
     return Corpus(training, held_out, training_pairs, held_out_pairs)

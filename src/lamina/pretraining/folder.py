@@ -1,4 +1,7 @@
-"""The folder of a pretraining: a checkpoint in the format of transformers, and its record. Any recipe can start from it."""
+"""The folder of a pretraining run: a checkpoint in the format of transformers, and its record.
+
+The encoder of any recipe can be this folder.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ FORMAT = 1
 
 
 class PretrainingFolder(TrainingFolder):
-    """The paths of a pretraining's folder.
+    """The paths of a pretraining folder.
 
-    ``pretraining.json``    format, recipe, versions, what it started from, held-out scores, costs
-    ``config.json``, ``model.safetensors``, ``tokenizer.json``, ``tokenizer_config.json``   the encoder and its heads
-    ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
-    ``curve.png``           the losses, where matplotlib is installed
-    ``checkpoint.pt``       only while training: everything that `--resume` needs
+    - ``pretraining.json``: format, recipe, versions, origin of the weights, held-out scores, costs
+    - ``config.json``, ``model.safetensors``, ``tokenizer.json``, ``tokenizer_config.json``: the encoder and its heads
+    - ``metrics.jsonl``: one line per step and per evaluation; it has no times, so equal runs have equal files
+    - ``curve.png``: the losses, if matplotlib is installed
+    - ``checkpoint.pt``: the state that `--resume` needs; deleted at the end
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,11 +44,14 @@ class PretrainingFolder(TrainingFolder):
 
     def check_new(self) -> None:
         if foreign(self.path):
-            raise LaminaError(f"{self.path}: is there already and not a pretraining: use another --out")
+            raise LaminaError(f"{self.path}: already exists and is not a pretraining folder. Fix: use another --out")
 
 
 def write_transformers_checkpoint(folder: PretrainingFolder, model: PretrainedModel, tokenizer: Tokenizer) -> None:
-    """Write what `AutoModelForMaskedLM` and `AutoTokenizer` load. The decoder is tied: its weights are the embeddings."""
+    """Write the files that `AutoModelForMaskedLM` and `AutoTokenizer` load.
+
+    The decoder is tied: its weights are the embeddings, so they are not written twice.
+    """
     config = model.encoder.config
     weights = {
         f"{config.family}.{checkpoint_name(config.family, name)}": weight for name, weight in model.encoder.state_dict().items()

@@ -1,4 +1,4 @@
-"""The scores of a pretraining on its held-out sequences."""
+"""Score a pretraining model on the held-out sequences."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def evaluate_held_out(
 def held_out_scores(
     recipe: PretrainRecipe, model: PretrainedModel, sequences: TokenSequences, replacements: Replacements
 ) -> dict[str, float]:
-    """Return loss, perplexity and accuracy. All hidden tokens show [MASK], and they are the same ones every time.
+    """Return the loss, perplexity and accuracy on held-out sequences.
 
-    So runs that replace differently can be compared.
+    The masked tokens are the same every time, and [MASK] replaces all of them. So runs with other `mask.replace` compare.
     """
     options = MaskOptions(share=recipe.mask.share, replace="all", whole_words=recipe.mask.whole_words)
     device = next(model.parameters()).device
@@ -64,7 +64,7 @@ def held_out_scores(
 
 
 def recorded_scores(folder: PretrainingFolder) -> dict[str, dict[str, float]]:
-    """Return the first and the last recorded scores; none where nothing was held out."""
+    """Return the first and the last recorded scores; an empty dictionary if nothing was held out."""
     lines = folder.metrics.read_text(encoding="utf-8").splitlines()
     evaluations = [entry["evaluation"] for line in lines if "evaluation" in (entry := json.loads(line))]
     return {"before": evaluations[0], "after": evaluations[-1]} if evaluations else {}

@@ -1,4 +1,4 @@
-"""The loop of pretraining: one function that reads from top to bottom, and the plan of its steps."""
+"""The loop of pretraining in one function, and the plan of its steps."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ def fit_encoder(
     recorder: Recording,
     progress: Progress,
 ) -> State:
-    """Train from ``recorder.state.step`` to the end of the plan; whoever sets ``recorder.state.stopped`` ends it early."""
+    """Train from ``recorder.state.step`` to the end of the plan and return the state.
+
+    It ends early if ``recorder.state.stopped`` is set.
+    """
     options, model, data, state = recipe.train, setup.model, setup.data, recorder.state
     device = next(model.parameters()).device
     precision = choose_precision(options.precision, device)
     trainable = [p for p in model.parameters() if p.requires_grad]
-    head_steps = round(setup.head_first * len(plan))  # in which the head trains alone
+    head_steps = round(setup.head_first * len(plan))  # the first steps, which train only the head
     points = evaluation_points(plan, len(data.training), options.evaluate_every) | ({head_steps} if head_steps else set())
     shares = learning_rate_shares(options, plan, head_steps)
     if state.step == 0:
@@ -66,7 +69,7 @@ def fit_encoder(
             norm = nn.utils.clip_grad_norm_(trainable, options.clip).item()
             if not math.isfinite(mlm_loss + nsp_loss + norm):
                 raise LaminaError(
-                    f"the loss is {mlm_loss} and the gradient's norm {norm} at step {state.step + 1}: lower train.lr"
+                    f"step {state.step + 1}: the loss is {mlm_loss} and the norm of the gradient is {norm}. Fix: lower train.lr"
                 )
             share, peak = shares[state.step], options.head_lr if head_only else options.lr
             update_weights(optimizer, share, peak)
@@ -82,7 +85,7 @@ def fit_encoder(
 
 
 def learning_rate_shares(options: PretrainOptions, plan: Plan, head_steps: int) -> list[float]:
-    """Return each step's share of the highest learning rate; the first `head_steps` steps have a schedule of their own."""
+    """Return each step's share of the highest learning rate. The first `head_steps` steps have their own schedule."""
     shares = []
     for steps in (plan[:head_steps], plan[head_steps:]):
         epochs = epochs_of([epoch for epoch, _ in steps]) if steps else 0.0
@@ -91,13 +94,13 @@ def learning_rate_shares(options: PretrainOptions, plan: Plan, head_steps: int) 
 
 
 def plan_sequences(recipe: PretrainRecipe, sequences: TokenSequences) -> Plan:
-    """Return which sequences make up which step."""
+    """Return the plan of the steps: the numbers of the sequences of each."""
     options = recipe.train
     return list(plan_steps(options.seed, options.epochs, {"texts": lambda _: sequences.lengths}, tokens=options.batch_tokens))
 
 
 def masked_batches(recipe: PretrainRecipe, data: PretrainingData, chosen: Longs, epoch: int) -> list[MaskedBatch]:
-    """Return the micro-batches of a step, masked for the epoch."""
+    """Return the micro-batches of a step, with the masks of the epoch."""
     return [
         make_masked_batch(data.training, chosen[run], data.replacements, recipe.mask, recipe.train.seed, epoch)
         for run in pack(data.training.lengths[chosen], recipe.train.memory_tokens)
@@ -105,7 +108,7 @@ def masked_batches(recipe: PretrainRecipe, data: PretrainingData, chosen: Longs,
 
 
 def pretraining_optimizer(model: PretrainedModel, options: PretrainOptions) -> torch.optim.AdamW:
-    """Return AdamW with one learning rate for all parameters. Biases, norms and other vectors do not decay."""
+    """Return AdamW with one learning rate for all parameters. Biases, norms and other vectors have no weight decay."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": options.weight_decay},

@@ -1,4 +1,4 @@
-"""Draws the loss over the steps, where matplotlib is installed."""
+"""Draw the loss over the steps, if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMOOTHING = 50  # points of the training curve; each is a mean over steps
 
 
 class Entry(TypedDict, total=False):
-    """What is read of a line of the metrics: a step has `mlm_loss`, an evaluation has `evaluation`."""
+    """The fields of a metrics line that the curve needs: a step has `mlm_loss`, an evaluation has `evaluation`."""
 
     step: int
     mlm_loss: float
@@ -24,7 +24,7 @@ class Entry(TypedDict, total=False):
 
 
 def draw_loss_curve(metrics: Path, out: Path) -> str | None:
-    """Draw the losses of a metrics.jsonl; return the reason if it is not possible."""
+    """Draw the losses of a metrics.jsonl. Return None, or the reason why there is no picture."""
     training, held_out = loss_curves([json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()])
     series = {"training": training} | ({"held out": held_out} if held_out else {})
     try:
@@ -35,7 +35,7 @@ def draw_loss_curve(metrics: Path, out: Path) -> str | None:
 
 
 def loss_curves(entries: Sequence[Entry]) -> tuple[list[Point], list[Point]]:
-    """Return (step, loss) of training, averaged over some steps, and of the held-out sequences."""
+    """Return the points (step, loss) of training, averaged over groups of steps, and of the held-out sequences."""
     losses = [(entry["step"], entry["mlm_loss"]) for entry in entries if "mlm_loss" in entry]
     width = max(1, len(losses) // SMOOTHING)
     groups = [losses[first : first + width] for first in range(0, len(losses), width)]

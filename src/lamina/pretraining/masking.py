@@ -1,12 +1,12 @@
-"""Masks tokens (Devlin et al. 2019): chooses which tokens the model must predict, and what it sees in their places.
+"""Mask tokens (Devlin et al. 2019): choose the tokens that the model must predict, and replace them in its input.
 
-The choice takes `share` of a sequence's ordinary tokens, at least one. 80% of them become [MASK], 10% a random token, 10% stay
-(``80/10/10``), or all become [MASK] (``all``; paper 002). `whole_words` chooses all tokens of a word together.
+The choice takes `share` of a sequence's ordinary tokens, at least one. 80% of them become [MASK], 10% become a random token
+and 10% stay (``80/10/10``), or all become [MASK] (``all``; paper 002). `whole_words` chooses all tokens of a word together.
 Every epoch has a new choice (Liu et al. 2019). Departures:
 
 - The number of chosen tokens is the rounded share, not one random draw for every token: it varies less between steps.
 - Special tokens, also [UNK], are neither chosen nor drawn as random tokens.
-- Every token has its own random numbers, a hash of (seed, epoch, its place in the data). A sequence's mask does not depend
+- Every token has its own random numbers, a hash of (seed, epoch, position in the data). A sequence's mask does not depend
   on its batch, and a resumed run draws the same masks.
 """
 
@@ -55,7 +55,7 @@ class MaskOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Replacements:
-    """The tokens of a vocabulary that may be masked, and what may replace them."""
+    """The tokens of a vocabulary that may be masked, and those that may replace them."""
 
     mask: int  # the mask token
     ordinary: Longs  # the ids that are not special, sorted
@@ -64,7 +64,10 @@ class Replacements:
     def of(cls, tokenizer: Tokenizer) -> Replacements:
         mask = next((number for name in MASKS if (number := tokenizer.id_of(name)) is not None), None)
         if mask is None:
-            raise LaminaError(f"{tokenizer.path}: the vocabulary has no mask token ({' or '.join(MASKS)})")
+            raise LaminaError(
+                f"{tokenizer.path}: the vocabulary has no mask token ({' or '.join(MASKS)}). "
+                "Fix: choose an encoder whose vocabulary has one"
+            )
         layout = tokenizer.layout
         specials = {tokenizer.id_of(name) for name in KNOWN_SPECIALS} | {*layout.before, *layout.between, *layout.after}
         everything = np.arange(tokenizer.vocabulary)
@@ -73,13 +76,13 @@ class Replacements:
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    """R sequences of T tokens; the model must predict M tokens of them."""
+    """R sequences of T tokens with M masked tokens, which the model must predict."""
 
     ids: Tensor  # [R, T] int64, masked
     type_ids: Tensor  # [R, T] int64
     mask: Tensor  # [R, T] bool, True on real tokens
     places: Tensor  # [M] int64, into the flattened sequences
-    targets: Tensor  # [M] int64, what stood there
+    targets: Tensor  # [M] int64, the original tokens
     following: Tensor  # [R] int64, NEXT, RANDOM or ALONE
 
     def to(self, device: torch.device) -> MaskedBatch:
@@ -90,7 +93,7 @@ class MaskedBatch:
 def make_masked_batch(
     sequences: TokenSequences, chosen: Longs, replacements: Replacements, options: MaskOptions, seed: int, epoch: int
 ) -> MaskedBatch:
-    """Return the sequences `chosen`, masked as (seed, epoch) draw it and padded to the longest of them."""
+    """Return the sequences `chosen` as a batch, padded to the longest. (seed, epoch) draw the masks."""
     lengths = sequences.lengths[chosen]
     real = np.arange(lengths.max()) < lengths[:, None]  # [R, T]
     place = (sequences.starts[chosen][:, None] + np.arange(lengths.max()))[real]  # of every real token in the data
@@ -110,10 +113,10 @@ def make_masked_batch(
 
 
 def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Doubles, share: float) -> Bools:
-    """Return which tokens to mask. `owner` is the sequence of each token; with `words`, a word's tokens go together.
+    """Return which tokens to mask. `owner` is the sequence of each token; with `words`, whole words are masked.
 
-    Words are taken in the order of their draws until the sequence's number is reached. The last word is taken if at least
-    half of it still has room.
+    Words are chosen in the order of their draws until the sequence's number of masked tokens is reached. The last word is
+    chosen if at least half of it is within that number.
     """
     begins = np.ones(len(owner), np.bool_)  # whether a token begins a unit: a token, or a word
     if words is not None:
@@ -129,7 +132,7 @@ def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Doub
     new_owner = np.diff(place[order], prepend=-1) != 0
     taken_before -= np.maximum.accumulate(np.where(new_owner, taken_before, 0)) if len(order) else 0
     wanted = np.floor(share * np.bincount(owner[ordinary], minlength=owner.max(initial=-1) + 1) + 0.5)[place[order]]
-    take = new_owner | (taken_before + size[order] / 2 <= wanted)  # the first of a sequence always
+    take = new_owner | (taken_before + size[order] / 2 <= wanted)  # at least one in each sequence
     taken = np.zeros(len(first), np.bool_)
     taken[usable[order[take]]] = True
     result: Bools = taken[unit]
@@ -139,7 +142,7 @@ def choose_masked(owner: Longs, ordinary: Bools, words: Ints | None, draws: Doub
 def _replaced(
     ids: Longs, hidden: Bools, replacements: Replacements, options: MaskOptions, kinds: Doubles, tokens: Doubles
 ) -> Longs:
-    """Return the ids with replacements in the hidden places."""
+    """Return the ids with replacements at the masked positions."""
     if options.replace == "all":
         return np.where(hidden, replacements.mask, ids)
     ordinary = replacements.ordinary
@@ -148,9 +151,9 @@ def _replaced(
 
 
 def noise(seed: int, epoch: int, draw: int, places: Longs) -> Doubles:
-    """Return a uniform number in [0, 1) for each place; it does not depend on the other places or their order.
+    """Return a uniform number in [0, 1) for each position. It does not depend on the other positions or their order.
 
-    The generator is SplitMix64 (Steele et al. 2014), which can begin anywhere.
+    The generator is SplitMix64 (Steele et al. 2014), which can start at any position.
     """
     start = np.random.SeedSequence((seed, epoch + 1, draw)).generate_state(1, np.uint64)
     z = start + (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,13 +1,16 @@
 """The model of pretraining: an encoder with heads for masked tokens and for next sentences (Devlin et al. 2019).
 
-The state of a masked token goes through a transform (linear map, activation, norm) and is compared with every row of the
-embedding table, which is the same tensor that the encoder reads (tied). Only the masked places reach the transform.
+A transform (linear map, activation, norm) is applied to the states of the masked tokens only. The logits are the products of
+its result with every row of the embedding table. The encoder reads the same table: the weights are tied.
 
-On an encoder that was trained without such a head, the transform starts as near the identity as it can: its map is the
-identity (where the embeddings are narrower, the pseudo-inverse of the map that widens them), its bias lifts everything so
-far above 0 that the activation changes nothing, its norm takes that lift away again (it is the same in every coordinate),
-and the norm's weight and bias give back the mean and the spread that states have on some of the texts. What is left is the
-norm's own doing: every state is brought to the same mean and spread.
+On an encoder without such a head, the transform starts near the identity:
+
+- Its linear map is the identity. With narrower embeddings, it is the pseudo-inverse of the map that widens them.
+- Its bias shifts all values so far above 0 that the activation is nearly linear.
+- Its norm removes this shift, which is the same in every coordinate.
+- The weight and bias of the norm restore the mean and the spread that the states of some texts have.
+
+One difference from the identity remains: the norm gives every state the same mean and spread.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ NEXT_SENTENCE = "cls.seq_relationship"
 
 
 class Transform(nn.Module):
-    """[M, H] -> [M, E], and the bias of every token's logit."""
+    """Maps the states of masked tokens, [M, H] to [M, E]. `bias` [V] is added to the logits."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -63,7 +66,7 @@ class Transform(nn.Module):
 
 
 class PretrainedModel(nn.Module):
-    """An encoder with the heads that pretrain it."""
+    """An encoder with the heads of pretraining."""
 
     def __init__(self, encoder: Encoder, *, nsp: bool = False) -> None:
         super().__init__()
@@ -78,11 +81,14 @@ class PretrainedModel(nn.Module):
 
     @property
     def decoder(self) -> Tensor:
-        """The weights of the last map: [V, E]."""
+        """The weights of the last linear map, [V, E]: the embedding table."""
         return self.encoder.embeddings.word.weight
 
     def forward(self, batch: MaskedBatch, *, head_only: bool = False) -> tuple[Tensor, Tensor | None]:
-        """Return the logits of the masked tokens [M, V] and of the next sentence [R, 2]; `head_only` trains no encoder."""
+        """Return the logits of the masked tokens [M, V] and of the next sentence [R, 2].
+
+        With `head_only`, the encoder gets no gradients.
+        """
         with torch.set_grad_enabled(torch.is_grad_enabled() and not head_only):
             states = self.encoder.embed(batch.ids, batch.type_ids)
             stack = self.encoder(states, batch.mask, pool=self.next_sentence is not None)
@@ -94,8 +100,11 @@ class PretrainedModel(nn.Module):
 
 @torch.no_grad()
 def start_as_wide(model: PretrainedModel) -> None:
-    """Scales random weights so that a layer adds as much to a state as in BERT-base, whose 0.02 is for its width: in a narrow
-    encoder, layers with weights as small hardly say anything at first, and it takes them thousands of steps to begin."""
+    """Scale random weights so that a layer changes a state as much as in BERT-base.
+
+    BERT's standard deviation of 0.02 fits its width. In a narrow encoder, layers with such small weights change the states
+    too little at first: learning starts thousands of steps later.
+    """
     factor = max(1.0, BERT_BASE.hidden / model.encoder.config.hidden) ** 0.5
     for parameter in model.parameters():
         if parameter.ndim > 1:
@@ -111,17 +120,17 @@ def loss_sums(logits: Tensor, pairs: Tensor | None, batch: MaskedBatch) -> tuple
 
 
 def check_nsp(config: EncoderConfig) -> None:
-    """Next-sentence prediction needs two types of tokens and a pooled vector."""
+    """Raise LaminaError unless the encoder has two token types and a pooler, which next-sentence prediction needs."""
     if config.family != "bert" or config.types < 2 or not config.pooler:
         raise LaminaError(
-            f"nsp: needs two token types and a pooler, as BERT has them; this encoder ({config.family}) has "
-            f"{config.types} types and {'a' if config.pooler else 'no'} pooler: leave nsp out"
+            f"nsp: needs two token types and a pooler as in BERT, but this encoder ({config.family}) has "
+            f"{config.types} types and {'a' if config.pooler else 'no'} pooler. Fix: leave nsp out"
         )
 
 
 @torch.no_grad()
 def start_near_identity(model: PretrainedModel, batch: MaskedBatch) -> None:
-    """Sets the transform to pass on the encoder's states, as they are on a batch."""
+    """Set the transform near the identity for the encoder's states on a batch."""
     encoder, transform = model.encoder.eval(), model.transform
     states = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask).states[-1][batch.mask]  # [N, H]
     projection = encoder.embeddings.projection
@@ -141,7 +150,7 @@ def start_near_identity(model: PretrainedModel, batch: MaskedBatch) -> None:
 
 @torch.no_grad()
 def load_head(model: PretrainedModel, source: Source) -> bool:
-    """Loads the checkpoint's own head for masked tokens, where it has one, and its head for next sentences."""
+    """Load the checkpoint's heads for masked tokens and next sentences. Return False if it has none for masked tokens."""
     if not source.weights or source.layout == "run":
         return False
     config = source.config
@@ -155,13 +164,16 @@ def load_head(model: PretrainedModel, source: Source) -> bool:
         targets |= {present[name]: value for name, value in pairs.items() if name in present}
     for name, tensor in read_tensors(source.weights, targets):
         if tensor.shape != targets[name].shape:
-            raise LaminaError(f"{source.name}: {name} is {tuple(tensor.shape)}, not {tuple(targets[name].shape)}")
+            raise LaminaError(
+                f"{source.name}: {name} has the shape {tuple(tensor.shape)}, not {tuple(targets[name].shape)}. "
+                "Fix: use a checkpoint whose config.json fits its weights"
+            )
         targets[name].copy_(tensor)
     return True
 
 
 def head_weights(model: PretrainedModel) -> dict[str, Tensor]:
-    """The heads' weights under the family's names."""
+    """Return the heads' weights under the family's names."""
     weights = _named(NAMES[model.encoder.config.family], model.transform.state_dict())
     if model.next_sentence is not None:
         weights |= {f"{NEXT_SENTENCE}.{kind}": value for kind, value in model.next_sentence.state_dict().items()}
@@ -169,7 +181,7 @@ def head_weights(model: PretrainedModel) -> dict[str, Tensor]:
 
 
 def _named(names: dict[str, str], state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The family's names of a transform's weights.
+    """Return a transform's weights under the family's names.
 
     >>> list(_named({"dense": "a.b", "bias": "c"}, {"dense.weight": torch.ones(1), "bias": torch.ones(1)}))
     ['a.b.weight', 'c']

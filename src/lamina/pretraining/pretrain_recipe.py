@@ -1,4 +1,4 @@
-"""`PretrainRecipe`: what to pretrain, on which texts, how. A TOML file; `--set` changes its fields."""
+"""`PretrainRecipe`, the settings of a pretraining run: encoder, texts and training. It is a TOML file; `--set` changes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lamina.training.schedules import Schedule
 
 
 class ShapeOptions(BaseModel):
-    """An encoder of BERT's family that starts from random weights."""
+    """The shape of an encoder of BERT's family that starts from random weights."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -42,7 +42,9 @@ class ShapeOptions(BaseModel):
     @model_validator(mode="after")
     def _heads_are_equal(self) -> ShapeOptions:
         if self.hidden % self.heads:
-            raise ValueError(f"{self.hidden} wide cannot be cut into {self.heads} equal heads")
+            raise ValueError(
+                f"hidden = {self.hidden} cannot be divided into {self.heads} equal heads. Fix: choose a multiple of heads"
+            )
         return self
 
     def config(self, vocabulary: int) -> EncoderConfig:
@@ -60,7 +62,7 @@ class ShapeOptions(BaseModel):
 
 
 class NspOptions(BaseModel):
-    """Next-sentence prediction: on texts of several sentences, and on labelled pairs."""
+    """Next-sentence prediction, on texts of several sentences and on labelled pairs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -144,7 +146,7 @@ class PretrainRecipe(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _shapes_differ_in_kind(cls, values: Any) -> Any:
-        """A table's own mistakes are clearer than those of all that `shape` may be."""
+        """Check a table as ShapeOptions first: the errors of a union would be unclear."""
         if isinstance(values, dict) and isinstance(values.get("shape"), dict):
             return values | {"shape": ShapeOptions.model_validate(values["shape"])}
         return values
@@ -152,15 +154,15 @@ class PretrainRecipe(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> PretrainRecipe:
         if not self.texts and not (self.nsp and self.nsp.pairs):
-            raise ValueError('texts: is missing: name what to train on, such as texts = ["my.txt"]')
+            raise ValueError('texts: is missing. Fix: name the texts to train on, such as texts = ["my.txt"]')
         if self.shape is not None and self.encoder is not None:
-            raise ValueError("encoder and shape are two ways to begin: give one of them")
+            raise ValueError("shape: the recipe has an encoder too. Fix: leave out either encoder or shape")
         if self.shape is None and self.vocabulary is not None:
-            raise ValueError("vocabulary: an encoder has its own: to begin with a new one, give a shape instead of the encoder")
+            raise ValueError("vocabulary: an encoder has its own vocabulary. Fix: give a shape instead of the encoder")
         if isinstance(self.shape, str) and self.shape not in PRESETS:
             close = get_close_matches(self.shape, PRESETS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(PRESETS)}"
-            raise ValueError(f"shape: there is no {self.shape!r}; {hint}")
+            hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(PRESETS)}"
+            raise ValueError(f"shape: there is no {self.shape!r}. Fix: {hint}")
         return self
 
     @property
@@ -168,7 +170,7 @@ class PretrainRecipe(BaseModel):
         return self.vocabulary or VocabularyOptions()
 
     def shape_for(self, vocabulary: int) -> EncoderConfig:
-        """The encoder that `shape` describes; it has a pooler only where something trains one."""
+        """Return the configuration of the encoder that `shape` describes. It has a pooler only with `nsp`."""
         assert self.shape is not None
         config = PRESETS[self.shape] if isinstance(self.shape, str) else self.shape.config(vocabulary)
         return replace(config, vocab=vocabulary, pooler=config.pooler and self.nsp is not None)

@@ -1,9 +1,9 @@
-"""Token sequences: the inputs of pretraining as flat arrays, without padding.
+"""Make the token sequences of pretraining as flat arrays, without padding.
 
-``join`` fills sequences with whole texts, a separator between them; a longer text continues in the next sequence. There is
-hardly any padding, but the texts of one sequence see each other. ``none`` gives every text its own sequence, a longer one
-several. With next-sentence prediction a text of several sentences becomes pairs of segments instead. The second segment follows
-the first, or comes from another text.
+``join`` fills sequences with texts and a separator between them; a text that does not fit continues in the next sequence.
+There is little padding, but the tokens of one text attend to those of another. ``none`` gives every text its own sequence,
+and a long text several. With next-sentence prediction, a text of several sentences becomes pairs of segments instead. The
+second segment follows the first in its text, or is from another text.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from lamina.errors import LaminaError
 from lamina.pretraining.texts import TextPair, split_sentences
 from lamina.utils.arrays import Ints, Longs
 
-NEXT, RANDOM, ALONE = 0, 1, -1  # what the second segment is, as transformers numbers it; ALONE: there is none
+NEXT, RANDOM, ALONE = 0, 1, -1  # the label of the second segment, as in transformers; ALONE: there is none
 
 Packed = Literal["join", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSequences:
-    """Sequence s owns tokens ``starts[s]:starts[s + 1]``."""
+    """Token sequences in flat arrays. Sequence s has the tokens ``starts[s]:starts[s + 1]``."""
 
     starts: Longs  # [sequences + 1]
     ids: Ints  # [tokens]
     type_ids: Ints  # [tokens]
-    words: Ints  # [tokens] equal numbers side by side are one word; NO_WORD for none
+    words: Ints  # [tokens] adjacent equal numbers are one word; NO_WORD for none
     following: npt.NDArray[np.int64]  # [sequences] NEXT, RANDOM or ALONE
     pad: int
 
@@ -54,13 +54,13 @@ class TokenSequences:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive tokens of a text, without special ones."""
+    """Consecutive tokens of a text, without special tokens."""
 
     ids: Ints
     words: Ints
 
 
-SegmentPair = tuple[Segment, Segment | None, int]  # of a sequence: the first, the second, and what the second is
+SegmentPair = tuple[Segment, Segment | None, int]  # the first and second segment of a sequence, and the second's label
 
 
 def make_sequences(
@@ -74,23 +74,23 @@ def make_sequences(
     seed: int = 0,
 ) -> TokenSequences:
     """Return the sequences of texts and labelled pairs, each at most `length` tokens long."""
-    made: list[SegmentPair] = []
+    segment_pairs: list[SegmentPair] = []
     if nsp:
         split = [(text, split_sentences(text)) for text in texts]
-        made += _neighbours([inner for _, inner in split if len(inner) > 1], tokenizer, length, seed)
+        segment_pairs += _neighbours([inner for _, inner in split if len(inner) > 1], tokenizer, length, seed)
         texts = [text for text, inner in split if len(inner) == 1]
     if pairs:
-        made += _labelled(pairs, tokenizer, length)
+        segment_pairs += _labelled(pairs, tokenizer, length)
     if texts:
         tokens = tokenizer.encode(texts, words=True)
-        made += (_joined if packed == "join" else _alone)(tokens, tokenizer.layout, length)
-    if not made:
-        raise LaminaError("the texts have no tokens: there is nothing to train on")
-    return _assemble(made, tokenizer.layout, tokenizer.pad)
+        segment_pairs += (_joined if packed == "join" else _alone)(tokens, tokenizer.layout, length)
+    if not segment_pairs:
+        raise LaminaError("texts: have no tokens, so there is nothing to train on. Fix: name texts that are not empty")
+    return _assemble(segment_pairs, tokenizer.layout, tokenizer.pad)
 
 
 def _joined(tokens: Tokens, layout: Layout, length: int) -> Iterator[SegmentPair]:
-    """Join all texts, then cut wherever a sequence is full."""
+    """Join all texts, then cut them into full sequences."""
     ends = np.unique(tokens.starts)[1:-1]  # of texts that have tokens
     separator = layout.after[-1]
     ids = np.insert(tokens.ids, ends, separator)
@@ -104,7 +104,7 @@ def _alone(tokens: Tokens, layout: Layout, length: int) -> Iterator[SegmentPair]
 
 
 def _neighbours(texts: Sequence[Sequence[str]], tokenizer: Tokenizer, length: int, seed: int) -> Iterator[SegmentPair]:
-    """Pair the segments of each text's sentences; about half of the pairs have a segment of another text, if there is one."""
+    """Pair the segments of each text. About half of the pairs have a second segment of another text, if there is one."""
     if not texts:
         return
     random = np.random.default_rng([seed, 4])
@@ -128,7 +128,7 @@ def _neighbours(texts: Sequence[Sequence[str]], tokenizer: Tokenizer, length: in
 
 
 def _grouped(sentences: Sequence[Segment], room: int) -> list[Segment]:
-    """Group a text's sentences into segments of at most `room` tokens; a text of two sentences has at least two."""
+    """Group a text's sentences into segments of at most `room` tokens. A text of two or more sentences has two or more."""
     aim = min(room, -(-sum(len(sentence.ids) for sentence in sentences) // 2))
     gathered: list[list[Segment]] = []
     size = aim
@@ -143,7 +143,7 @@ def _grouped(sentences: Sequence[Segment], room: int) -> list[Segment]:
 
 
 def _labelled(pairs: Sequence[TextPair], tokenizer: Tokenizer, length: int) -> Iterator[SegmentPair]:
-    """Make segments of a table's pairs; the longer text of a pair that is too long loses its end."""
+    """Make segments of a table's pairs. If a pair is too long, the end of its longer text is cut off."""
     room = length - tokenizer.layout.specials
     tokens = list(_segments_of(tokenizer.encode([text for pair in pairs for text in pair[:2]], words=True)))
     for number, (_, _, follows) in enumerate(pairs):
@@ -155,11 +155,11 @@ def _labelled(pairs: Sequence[TextPair], tokenizer: Tokenizer, length: int) -> I
         yield _cut(first, 0, a), _cut(second, 0, b), NEXT if follows else RANDOM
 
 
-def _assemble(made: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSequences:
+def _assemble(segment_pairs: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSequences:
     """Put the segments between the special tokens of the layout."""
     ids, types, words, lengths = [], [], [], []
     before, between, after = (np.array(tokens, np.int32) for tokens in (layout.before, layout.between, layout.after))
-    for first, second, _ in made:
+    for first, second, _ in segment_pairs:
         pieces = [before, first.ids, after] if second is None else [before, first.ids, between, second.ids, after]
         kinds = layout.types[:3] if second is None else layout.types
         ids += pieces
@@ -168,12 +168,12 @@ def _assemble(made: Sequence[SegmentPair], layout: Layout, pad: int) -> TokenSeq
         words += [_no_words(after)] if second is None else [_no_words(between), second.words, _no_words(after)]
         lengths.append(sum(map(len, pieces)))
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    following = np.array([kind for _, _, kind in made], np.int64)
+    following = np.array([kind for _, _, kind in segment_pairs], np.int64)
     return TokenSequences(starts, np.concatenate(ids), np.concatenate(types), np.concatenate(words), following, pad)
 
 
 def _room(layout: Layout, length: int) -> int:
-    """Return how many tokens a sequence of one segment has room for."""
+    """Return how many tokens of a text fit into a sequence of one segment."""
     return length - len(layout.before) - len(layout.after)
 
 
@@ -183,7 +183,7 @@ def _words(tokens: Tokens) -> Ints:
 
 
 def _segments_of(tokens: Tokens) -> Iterator[Segment]:
-    """Yield the tokens of every text, also of those without any."""
+    """Yield the tokens of every text, also of texts without tokens."""
     words = _words(tokens)
     for number in range(len(tokens.starts) - 1):
         of_text = tokens.text(number)

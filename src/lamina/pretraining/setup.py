@@ -1,4 +1,4 @@
-"""Recipe and corpus -> what a pretraining starts from: the model with its heads, the tokenizer and the token sequences."""
+"""Build the start of a pretraining run: the model with its heads, the tokenizer and the token sequences."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lamina.pretraining.vocabulary import train_vocabulary
 from lamina.utils.files import write_atomically
 from lamina.utils.progress import Progress
 
-SAMPLE = 32  # sequences on which a new head is fitted to the encoder's states
+SAMPLE = 32  # sequences whose states a new head is fitted to
 
 HEADS: dict[HeadOrigin, str] = {
-    "loaded": "its head for masked tokens comes with it",
-    "near identity": "it has no head for masked tokens: a new one starts near the identity",
+    "loaded": "the head for masked tokens is loaded from the checkpoint",
+    "near identity": "the checkpoint has no head for masked tokens: a new one starts near the identity",
     "random": "all weights start at random",
 }
 
@@ -36,7 +36,7 @@ HeadOrigin = Literal["loaded", "near identity", "random"]
 
 
 class Origin(TypedDict):
-    """Where the weights come from, for the folder's record."""
+    """Where the first weights come from, as pretraining.json records it."""
 
     encoder: str | None
     sha256: str | None
@@ -45,7 +45,7 @@ class Origin(TypedDict):
 
 @dataclass(frozen=True)
 class PretrainingData:
-    """The token sequences to train on and the held-out ones, if any, and what may mask their tokens."""
+    """The token sequences to train on, the held-out ones if any, and the tokens that replace masked ones."""
 
     training: TokenSequences
     held_out: TokenSequences | None
@@ -54,7 +54,7 @@ class PretrainingData:
 
 @dataclass(frozen=True)
 class PretrainingSetup:
-    """What a pretraining starts from. `head_first` is the share of steps in which a new head trains alone."""
+    """The start of a pretraining run. `head_first` is the share of the steps that train only a new head."""
 
     origin: Origin
     tokenizer: Tokenizer
@@ -70,8 +70,8 @@ class _Start(NamedTuple):
 
 
 def set_up(recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingFolder, progress: Progress) -> PretrainingSetup:
-    """Return the model as it starts, and the sequences; a new vocabulary is written to the folder."""
-    torch.manual_seed(recipe.train.seed)  # for weights that start at random
+    """Return the model before its first step, and the sequences. A new vocabulary is written to the folder."""
+    torch.manual_seed(recipe.train.seed)  # for random initial weights
     start = _checkpoint(recipe) if recipe.shape is None else _random_weights(recipe, corpus, folder, progress)
     model, tokenizer, origin = start
     named = origin["encoder"] or "a new encoder"
@@ -86,7 +86,7 @@ def set_up(recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingFolder, pr
 
 
 def _checkpoint(recipe: PretrainRecipe) -> _Start:
-    """The recipe's encoder, with its own head for masked tokens if it has one."""
+    """Load the recipe's encoder, with its own head for masked tokens if it has one."""
     source = encoders.find(recipe.encoder or encoders.EncoderOptions())
     _check(source.config, recipe)
     tokenizer = load_tokenizer(source)
@@ -96,7 +96,7 @@ def _checkpoint(recipe: PretrainRecipe) -> _Start:
 
 
 def _random_weights(recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingFolder, progress: Progress) -> _Start:
-    """An encoder of the recipe's shape, with a new vocabulary."""
+    """Build an encoder of the recipe's shape, with a new vocabulary."""
     if not folder.tokenizer.exists():
         vocabulary = recipe.vocabulary_or_default
         progress.say(f"making a vocabulary of {vocabulary.size} entries")
@@ -112,7 +112,10 @@ def _random_weights(recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingF
 
 def _check(config: EncoderConfig, recipe: PretrainRecipe) -> None:
     if recipe.length > config.max_length:
-        raise LaminaError(f"length = {recipe.length}, but the positions of the encoder end at {config.max_length}: lower it")
+        raise LaminaError(
+            f"length: is {recipe.length}, but the encoder has {config.max_length} positions. "
+            f"Fix: set length to at most {config.max_length}"
+        )
     if recipe.nsp is not None:
         check_nsp(config)
 
@@ -122,7 +125,7 @@ def _make_data(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer) -> 
     held_out = _sequences(corpus.held_out, corpus.held_out_pairs, tokenizer, recipe)
     assert training is not None
     if (training.following == NEXT).any() and not (training.following == RANDOM).any():
-        raise LaminaError("nsp: random pairs need at least two texts of several sentences: give more texts")
+        raise LaminaError("nsp: random pairs need at least two texts of several sentences. Fix: add texts")
     return PretrainingData(training, held_out, Replacements.of(tokenizer))
 
 

@@ -1,4 +1,4 @@
-"""Reads the texts of pretraining: columns of tables, plain text files, contexts of questions."""
+"""Read the texts of pretraining: columns of tables, plain text files, contexts of questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)\
 
 
 class TableOptions(BaseModel):
-    """How a table (CSV, TSV or JSONL) is read. What separates the cells of a line is read off its first line."""
+    """How to read a table (CSV, TSV or JSONL). Its first line decides which separator it has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -40,7 +40,11 @@ class TableOptions(BaseModel):
 
 
 class TextSource(TableOptions):
-    """Texts: with `columns`, a table's cells; a plain text file's blocks between blank lines; else SQuAD's contexts."""
+    """A source of texts.
+
+    With `columns`, the texts are cells of a table. In a plain text file, they are the blocks between blank lines. In other
+    files, they are the contexts of questions.
+    """
 
     columns: tuple[str, ...] = ()
     """Columns of a table to read texts from; without them, the file is plain text or SQuAD."""
@@ -48,12 +52,12 @@ class TextSource(TableOptions):
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, values: object) -> object:
-        """A name alone stands for its source."""
+        """Accept a name instead of a table with the field `source`."""
         return {"source": values} if isinstance(values, str) else values
 
 
 class PairSource(TableOptions):
-    """Pairs of texts with a label: 1 (or true) where the second can follow the first, such as a paraphrase of it."""
+    """A table of pairs of texts. The label is 1 (or true) if the second can follow the first, such as a paraphrase."""
 
     columns: tuple[str, str]
     """The two columns that hold the texts of a pair."""
@@ -65,7 +69,7 @@ TextPair = tuple[str, str, bool]  # and whether the second follows the first
 
 
 def read_texts(sources: Iterable[TextSource]) -> list[str]:
-    """Return the texts of all sources, each once, in their order."""
+    """Return the texts of all sources in their order, without duplicates."""
     return list(dict.fromkeys(text for source in sources for text in _texts_of(source)))
 
 
@@ -76,7 +80,7 @@ def exclude_texts(texts: Iterable[str], excluded: Iterable[TextSource]) -> list[
 
 
 def read_pairs(source: PairSource) -> list[TextPair]:
-    """The pairs of a table, with their labels."""
+    """Return the pairs of a table, with their labels."""
     first, second = source.columns
     found = []
     for place, row in _rows(source, [first, second, source.label], source.label):
@@ -84,17 +88,17 @@ def read_pairs(source: PairSource) -> list[TextPair]:
             follows = {"true": 1.0, "false": 0.0}.get(row[source.label].lower())
             follows = float(row[source.label]) if follows is None else follows
         except ValueError:
-            raise LaminaError(f"{place}: {source.label} = {row[source.label]!r} is no label: write 1 or 0") from None
+            raise LaminaError(f"{place}: {source.label} = {row[source.label]!r} is not a label. Fix: write 1 or 0") from None
         found.append((row[first], row[second], follows >= 0.5))
     return found
 
 
 def split_texts(texts: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
-    """Return (to train on, held out); where `share` is not 0, each has at least one."""
+    """Return the texts to train on and the held-out texts. If `share` is not 0, each has at least one text."""
     if share == 0:
         return list(texts), []
     if len(texts) < 2:
-        raise LaminaError("holdout: there is only one text, so none can be held out: set holdout = 0")
+        raise LaminaError("holdout: there is only one text, so none can be held out. Fix: set holdout = 0")
     count = min(len(texts) - 1, max(1, round(share * len(texts))))
     held = set(np.random.default_rng([seed, 3]).permutation(len(texts))[:count].tolist())
     return [t for i, t in enumerate(texts) if i not in held], [t for i, t in enumerate(texts) if i in held]
@@ -119,19 +123,23 @@ def _texts_of(source: TextSource) -> Iterator[str]:
         yield from (block for block in blocks if block)
         return
     if not isinstance(place, Bundled) and _ending(place) == ".tsv":
-        raise LaminaError(f'{source.source}: which columns hold texts? Say it with columns = ["…"]')
+        raise LaminaError(f'{source.source}: the columns with texts are not known. Fix: name them with columns = ["…"]')
     examples = load_examples(source.source, duplicate_ids="rename", answers="ignore")
     yield from (text for example in examples if (text := example.context.strip()))
 
 
 def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
-    """The good rows of a table, each with its place. A row is broken when its cells do not fit the header or one is empty."""
+    """Yield the rows of a table that are not broken, each with its place.
+
+    A row is broken if its cells do not fit the header or one is empty.
+    """
     place = locate_data(source.source)
     if isinstance(place, Bundled):
-        raise LaminaError(f"{source.source}: has no columns: leave them out to read its contexts")
+        raise LaminaError(f"{source.source}: has no columns. Fix: leave columns out to read its contexts")
     table = read_table(place)
     if missing := [column for column in wanted if column not in table.header]:
-        raise LaminaError(f"{place}: has no column {missing[0]!r}: there are {', '.join(filter(None, table.header))}")
+        choices = ", ".join(filter(None, table.header))
+        raise LaminaError(f"{place}: has no column {missing[0]!r}. Fix: choose one of {choices}")
     broken: list[str] = []
     position = 0
     for line, row in table.rows:
@@ -144,19 +152,21 @@ def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None)
         except Fault as fault:
             broken.append(f"line {line}: {fault}")
             if not source.skip_broken:
-                raise LaminaError(f"{place}: {broken[0]}: mend it, or leave broken rows out with skip_broken = true") from None
+                raise LaminaError(
+                    f"{place}: {broken[0]}. Fix: correct the row, or skip broken rows with skip_broken = true"
+                ) from None
             continue
         if source.skip_every is None or position % source.skip_every:
             yield f"{place}: line {line}", cells
         position += 1
     if broken:
-        warnings.warn(f"{place}: {len(broken)} broken rows left out, the first at {broken[0]}", LaminaWarning, stacklevel=2)
+        warnings.warn(f"{place}: skipped {len(broken)} broken rows, the first at {broken[0]}", LaminaWarning, stacklevel=2)
     if not position:
-        raise LaminaError(f"{place}: has no rows")
+        raise LaminaError(f"{place}: has no rows to read. Fix: name a table with rows")
 
 
 def _ending(path: Path) -> str:
-    """The ending that says what is in a file, packed or not.
+    """Return the ending that names a file's format, without the ending of a packing.
 
     >>> _ending(Path("a/b.csv.xz")), _ending(Path("b.TXT"))
     ('.csv', '.txt')

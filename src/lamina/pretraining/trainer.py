@@ -1,4 +1,4 @@
-"""Pretrains an encoder as a recipe says, into a folder. What the folder records, and what a resumed run must not change."""
+"""Pretrain an encoder with a recipe and write its folder. A resumed run is checked against the folder's record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lamina.utils.run_folder import versions
 
 
 class Description(TypedDict):
-    """What a pretraining began with, for the folder's record."""
+    """The start of a pretraining run, as pretraining.json records it."""
 
     versions: dict[str, str]
     origin: Origin
@@ -39,13 +39,13 @@ class Description(TypedDict):
 
 
 def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progress: Progress | None = None) -> PretrainingFolder:
-    """Pretrain into the folder `out`; with `resume`, continue a pretraining that was stopped."""
+    """Pretrain an encoder and return its folder `out`. With `resume`, continue a run that was stopped."""
     progress = progress or Silent()
     folder = PretrainingFolder(out)
     _check_folder(folder, recipe, resume=resume)
     with alone(folder.path):
         if folder.finished:
-            progress.say(f"{out}: this pretraining has finished already")
+            progress.say(f"{out}: this pretraining is already finished")
             return folder
         device = choose_device(recipe.train.device)
         remove_drafts(folder.path)
@@ -81,21 +81,21 @@ def _run(
 
 
 def _check_folder(folder: PretrainingFolder, recipe: PretrainRecipe, *, resume: bool) -> None:
-    """Refuse to overwrite a folder, and to continue a pretraining with another recipe."""
+    """Raise LaminaError if the folder would be overwritten, or if a resumed run has another recipe."""
     if not folder.exists:
         folder.check_new()
         return
     if not resume:
-        raise LaminaError(f"{folder.path}: there is a pretraining here already: go on with --resume, or use another --out")
+        raise LaminaError(f"{folder.path}: already has a pretraining. Fix: continue it with --resume, or use another --out")
     written = recipe.model_dump(mode="json")
     old = parse_pretrain_recipe(read_json(folder.info)["recipe"], name=str(folder.info)).model_dump(mode="json")
     if old != written:
         different = changed(old, written)
-        raise LaminaError(f"{folder.path}: the recipe has changed since it began ({different}): use another --out")
+        raise LaminaError(f"{folder.path}: the recipe has changed since it began ({different}). Fix: use another --out")
 
 
 def _check_unchanged(folder: PretrainingFolder, new: Description) -> None:
-    """Refuse other texts or weights; warn of another machine, on which the last bits may differ."""
+    """Raise LaminaError if the texts or weights changed since the run began. Warn if the machine or the versions changed."""
     old = read_json(folder.info)
     if "rows" not in old:
         return
@@ -104,20 +104,20 @@ def _check_unchanged(folder: PretrainingFolder, new: Description) -> None:
         ("the encoder's weights", old["origin"], new["origin"]),
     ):
         if then != now:
-            raise LaminaError(f"{folder.path}: {what} changed since this pretraining began: use another --out")
+            raise LaminaError(f"{folder.path}: {what} changed since this pretraining began. Fix: use another --out")
     for key, found in (("threads", new["threads"]), ("device", new["device"]), ("versions", new["versions"])):
         if old[key] != found:
-            message = f"{folder.path}: {key} {old[key]} then, {found} now: the weights may differ in their last bits"
+            message = f"{folder.path}: {key} changed from {old[key]} to {found}, so the weights may differ in their last bits"
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
 def _describe(setup: PretrainingSetup, device: torch.device) -> Description:
-    parts = (setup.data.training, setup.data.held_out)
+    splits = (setup.data.training, setup.data.held_out)
     return {
         "versions": versions(),
         "origin": setup.origin,
-        "rows": [part.fingerprint if part is not None else None for part in parts],
-        "tokens": [int(part.starts[-1]) if part is not None else 0 for part in parts],
+        "rows": [split.fingerprint if split is not None else None for split in splits],
+        "tokens": [int(split.starts[-1]) if split is not None else 0 for split in splits],
         "device": str(device),
         "threads": torch.get_num_threads(),
     }

@@ -1,11 +1,11 @@
-"""A new WordPiece vocabulary (Schuster and Nakajima 2012, as BERT uses it), trained by `tokenizers` on the texts.
+"""Train a new WordPiece vocabulary on texts with `tokenizers` (Schuster and Nakajima 2012, as BERT uses it).
 
-Departures from BERT's:
+Departures from BERT:
 
-- Texts are brought into composed form (NFC), and accents are kept unless the options say otherwise: stripping them takes
-  Hangul syllables apart into letters, which no vocabulary of syllables can read again.
-- The library's trainer numbers the letters inside words in an order that differs from process to process, and ties
-  between pairs follow the numbers. These letters are given to it in a fixed order, so equal texts give equal vocabularies.
+- Texts are normalised to the composed form (NFC), and accents are kept by default. Stripping accents splits Hangul syllables
+  into letters, which a vocabulary of syllables does not have.
+- The library's trainer numbers the letters inside words in an order that differs between processes, and the numbers break
+  ties between pairs. This module gives it the letters in a fixed order, so equal texts give equal vocabularies.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from lamina.errors import LaminaError
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-LETTERS = 4  # a letter takes up to two entries, so at most half of the vocabulary is letters
-MOST_UNKNOWN = 0.1  # of the words
+LETTERS = 4  # size / LETTERS letters at most; a letter takes up to two entries, so half of the vocabulary or less
+MOST_UNKNOWN = 0.1  # greatest share of words with letters outside the vocabulary
 
 
 class VocabularyOptions(BaseModel):
@@ -38,21 +38,21 @@ class VocabularyOptions(BaseModel):
 
 
 def train_vocabulary(texts: Sequence[str], options: VocabularyOptions) -> str:
-    """The text of a tokenizer.json with a vocabulary made for the texts; it may have fewer entries than asked for."""
+    """Return the text of a tokenizer.json with a vocabulary of the texts. It may have fewer entries than `options.size`."""
     words = _count_words(texts, options)
     letters = _letters(words, options.size // LETTERS)
     known = set(letters)
     unknown = sum(count for word, count in words.items() if not known.issuperset(word)) / max(1, words.total())
     if unknown > MOST_UNKNOWN:
         raise LaminaError(
-            f"vocabulary.size = {options.size} is too small: {100 * unknown:.0f}% of the words have letters that it has no "
-            f"room for; the texts have {len(set().union(*words))} letters, so {LETTERS * len(set().union(*words))} holds all"
+            f"vocabulary.size: {options.size} is too small: {100 * unknown:.0f}% of the words have letters that do not fit. "
+            f"Fix: set it to {LETTERS * len(set().union(*words))}, enough for all {len(set().union(*words))} letters"
         )
     inside = sorted({f"##{letter}" for word in words for letter in word[1:] if letter in known})
     trainer = trainers.WordPieceTrainer(
         vocab_size=options.size,
         min_frequency=options.min_count,
-        special_tokens=[*SPECIALS, *inside],  # a fixed order for what the trainer would number at random
+        special_tokens=[*SPECIALS, *inside],  # a fixed order; the trainer's own is random
         initial_alphabet=letters,
         limit_alphabet=len(letters),
         show_progress=False,
@@ -64,7 +64,7 @@ def train_vocabulary(texts: Sequence[str], options: VocabularyOptions) -> str:
 
 
 def _tokenizer(options: VocabularyOptions, vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
-    """BERT's steps around a vocabulary."""
+    """Return a tokenizer with this vocabulary and BERT's normalisation, pre-tokenization and special tokens."""
     tokenizer = tokenizers.Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##"))
     tokenizer.normalizer = normalizers.Sequence(
         [
@@ -97,7 +97,7 @@ def _count_words(texts: Sequence[str], options: VocabularyOptions) -> Counter[st
 
 
 def _letters(words: Counter[str], most: int) -> list[str]:
-    """The `most` frequent letters, in the order of their code points."""
+    """Return the `most` frequent letters, in the order of their code points."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for letter in word:

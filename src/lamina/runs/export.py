@@ -1,4 +1,4 @@
-"""A trained model in the format of `transformers`, so that what Lamina trains is usable everywhere."""
+"""Write a trained model in the format of `transformers`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lamina.utils.files import make_folder, replacing, write_atomically, write_j
 
 
 def export(trained: Trained, out: Path) -> None:
-    """Writes a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights."""
+    """Write a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights."""
     head = exportable_head(trained.model)
     encoder = merged(trained.model.encoder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LaminaError(f"{out}: is there already: export into a new folder")
+        raise LaminaError(f"{out}: already exists. Fix: export into a new folder")
     make_folder(out)
     config = encoder.config
     weights = {
@@ -41,7 +41,7 @@ def export(trained: Trained, out: Path) -> None:
 
 
 def merged(encoder: Encoder) -> Encoder:
-    """The encoder with LoRA added to its weights; the one that was given stays as it is."""
+    """Return the encoder with LoRA merged into its weights. It is a copy if there is something to merge."""
     if not encoder.adapters:
         return encoder
     encoder = copy.deepcopy(encoder)
@@ -50,21 +50,27 @@ def merged(encoder: Encoder) -> Encoder:
 
 
 def exportable_head(model: Model) -> SpanHead:
-    """The span head of a model that transformers has a class for; others are refused with the reason."""
+    """Return the span head of a model, or raise LaminaError if transformers has no class for the model."""
     if has_adapters(model.encoder):
         raise LaminaError(
-            "this model has adapters inside its layers, which transformers has no class for and no weight can take up: "
-            "only LoRA can be merged"
+            "model: has adapters inside its layers, which transformers has no class for. "
+            "Fix: train with LoRA instead, which export can merge"
         )
     if len(model.tasks) != 1:
-        raise LaminaError(f"this model has the tasks {', '.join(model.tasks)}: only one for questions can be exported")
+        raise LaminaError(
+            f"model: has the tasks {', '.join(model.tasks)}, but transformers has no class for several tasks. "
+            "Fix: export a run with one span task"
+        )
     (task,) = model.tasks.values()
     assert isinstance(task, Task)
     if not isinstance(task.mixer, LastLayer):
         raise LaminaError(
-            f"this model mixes its layers ({type(task.mixer).__name__}), which transformers has no class for: "
-            "only the last-layer mixer can be exported"
+            f"model: mixes its layers ({type(task.mixer).__name__}), which transformers has no class for. "
+            'Fix: export a run with mixer.type = "last"'
         )
     if not isinstance(task.head, SpanHead):
-        raise LaminaError(f"this model's head ({type(task.head).__name__}) is not a plain span head, so it cannot be exported")
+        raise LaminaError(
+            f"model: its head ({type(task.head).__name__}) is not a plain span head, so it cannot be exported. "
+            'Fix: export a run with head.type = "span"'
+        )
     return task.head

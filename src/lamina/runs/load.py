@@ -1,4 +1,4 @@
-"""Run folder or checkpoint -> a trained model with all that answering needs."""
+"""Load a trained model from a run folder or a checkpoint, with its recipe, tokenizer and decisions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lamina.utils.run_folder import Run
 
 @dataclass(frozen=True)
 class Trained:
-    """All that answering needs. The model is in eval mode."""
+    """A trained model in eval mode, with its recipe, tokenizer and decisions."""
 
     recipe: Recipe
     model: Model
@@ -41,19 +41,21 @@ class Trained:
     run: Run | None = None  # the folder that it was loaded from; None for a checkpoint of another library
 
     def decision(self, task: str) -> Decision:
-        """How the outputs of a task become answers."""
+        """Return the decision of a task, which turns its outputs into predictions."""
         return self.decisions.get(task) or kind_of(self.recipe.tasks[task]).decision()
 
     def find_spans(self) -> str | None:
-        """The name of the task that answers questions with spans, if there is one."""
+        """Return the name of the task that answers questions with spans, or None."""
         return next(iter(tasks_of(self.recipe, SPANS)), None)
 
     @property
     def span_task(self) -> str:
-        """The name of the task that answers questions with spans; LaminaError if there is none."""
+        """The name of the task that answers questions with spans. Raises LaminaError if there is none."""
         name = self.find_spans()
         if name is None:
-            raise LaminaError(f"this model does not answer questions: its heads are {self.heads}")
+            raise LaminaError(
+                f"model: does not answer questions with spans; its heads: {self.heads}. Fix: use a model with a span head"
+            )
         return name
 
     @property
@@ -61,18 +63,18 @@ class Trained:
         return self.span_decision_of(self.span_task)
 
     def span_decision_of(self, task: str) -> SpanDecision:
-        """The decision of a task of spans."""
+        """Return the decision of a span task."""
         decision = self.decision(task)
         assert isinstance(decision, SpanDecision)
         return decision
 
     @property
     def heads(self) -> str:
-        """The types of all heads."""
+        """The types of all heads, separated by commas."""
         return ", ".join(task.head.type for task in self.recipe.tasks.values())
 
     def settings(self, task: str) -> Any:
-        """What the outputs of a task are read with."""
+        """Return the settings that decode the outputs of a task."""
         options = self.recipe.tasks[task]
         return kind_of(options).settings(self.recipe, options, self.tokenizer)
 
@@ -94,7 +96,7 @@ def load_trained(
     elif revision is not None:
         raise LaminaError(f"{name}: a folder has no revisions. Fix: leave revision out, or name a hub id owner/name")
     if Run(folder).recipe.is_file() or Run(folder).exists:
-        if tokenizer is not None and expanded(tokenizer).resolve() != folder.resolve():
+        if tokenizer not in (None, str(name)) and expanded(str(tokenizer)).resolve() != folder.resolve():
             raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave out {tokenizer!r}")
         with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
             return _load_run(folder, device)
@@ -129,7 +131,7 @@ def _load_run(path: Path, device: torch.device) -> Trained:
             load_weights(model, weights)
     except Exception as error:
         reason = str(error).splitlines()[0]
-        raise LaminaError(f"{run.model}: the weights cannot be read ({reason}): copy or train the run again") from error
+        raise LaminaError(f"{run.model}: the weights cannot be read ({reason}). Fix: copy or train the run again") from error
     fitted, where = run.read_info().get("tasks"), str(run.info)
     decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
     return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions, run)
@@ -140,13 +142,13 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
     wanted = {f"qa_outputs.{kind}" for kind in ("weight", "bias")}
     if missing := wanted - set(encoders.heads(source)):
         raise LaminaError(
-            f"{name} has no trained question-answering head ({min(missing)} is missing): "
-            f"train one with `lamina train RECIPE --set encoder.model={name}`"
+            f"{name}: has no trained question-answering head ({min(missing)} is missing). "
+            f"Fix: train one with `lamina train RECIPE --set encoder.model={name}`"
         )
     length = min(WindowOptions().length, source.config.max_length)
     recipe = parse_recipe(
         {
-            "data": {"train": ""},  # nobody knows on what it was trained
+            "data": {"train": ""},  # a checkpoint does not name its training data
             "encoder": options.model_dump(),
             "window": {"length": length, "query": min(64, length // 2)},
         },
@@ -161,6 +163,7 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
         cast(SpanHead, head).load_state_dict(weights)
     except RuntimeError as error:
         raise LaminaError(
-            f"{name}: its qa_outputs are no head for one start and one end a token ({encoders.line(error)})"
+            f"{name}: its qa_outputs do not give one start and one end for each token ({encoders.line(error)}). "
+            "Fix: use a checkpoint of AutoModelForQuestionAnswering"
         ) from None
     return Trained(recipe, model.eval(), load_tokenizer(source))

@@ -1,4 +1,4 @@
-"""A finished run and the questions that it was scored on: what everything needs that puts runs side by side."""
+"""Open a finished run with its saved outputs and the questions of its dev set, to compare or combine runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lamina.utils.run_folder import Run
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A finished run that saved what it said of its dev set."""
+    """A finished run with the saved outputs of its dev set."""
 
     run: Run
     saved: Run  # where the outputs of its task are
@@ -51,41 +51,45 @@ class ScoredRun:
                 answer=AnswerOptions.model_validate(recipe["answer"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise LaminaError(f"{run.recipe}: not the recipe of a run ({str(error).splitlines()[0]})") from None
+            reason = str(error).splitlines()[0]
+            raise LaminaError(
+                f"{run.recipe}: is not the recipe of a run ({reason}). Fix: copy or train the run again"
+            ) from None
 
     def read(self, data: str | None = None) -> list[Example]:
-        """The questions that it was scored on, by its recipe, or those of `data`."""
+        """Return the questions of the dev set in its recipe, or those of `data`."""
         examples = load_examples(data or self.data["dev"], duplicate_ids=self.data["duplicate_ids"])
         return first_questions(examples, self.data["dev_questions"])
 
     def answered(self, examples: Sequence[Example]) -> bool:
-        """Is it these questions that it was scored on?"""
+        """Return whether the run was scored on these questions."""
         tokenizer = hashlib.sha256(read_bytes(self.run.tokenizer)).hexdigest()
         return windows_fingerprint(examples, tokenizer, self.window) == self.fingerprint
 
 
 def _span_task(run: Run, fitted: object) -> str:
-    """The task of a run that answers questions."""
+    """Return the name of the run's task that answers questions with spans."""
     if not isinstance(fitted, Mapping) or not all(isinstance(decision, Mapping) for decision in fitted.values()):
-        raise LaminaError(f"{run.info}: tasks is not a table of decisions: copy or train the run again")
+        raise LaminaError(f"{run.info}: tasks is not a table of decisions. Fix: copy or train the run again")
     for name, decision in fitted.items():
         if decision.get("type") == SpanDecision.model_fields["type"].default:
             return str(name)
-    raise LaminaError(f"{run.path}: this run does not answer questions with spans, and only these can be put side by side")
+    raise LaminaError(f"{run.path}: this run does not answer questions with spans. Fix: use runs with a span head")
 
 
 def same_questions(runs: Sequence[ScoredRun], data: str | None = None) -> list[Example]:
-    """The questions that all runs were scored on. `data` names them if they are no longer where the first's recipe says."""
+    """Return the questions that all runs were scored on. `data` names the dev set if the first run's recipe has an old path."""
     first, *others = runs
     examples = first.read(data)
     if not first.answered(examples):
         raise LaminaError(
-            f"{first.run.path}: was not scored on {data or first.data['dev']} as it is now: name its dev set with --data"
+            f"{first.run.path}: was not scored on the present questions of {data or first.data['dev']}. "
+            "Fix: name its dev set with --data"
         )
     for other in others:
         if not other.answered(examples):
             raise LaminaError(
-                f"{other.run.path}: was not scored on the same questions as {first.run.path}: take runs of one dev set and "
-                "of one data.dev_questions"
+                f"{other.run.path}: was not scored on the same questions as {first.run.path}. "
+                "Fix: use runs with the same data.dev and the same data.dev_questions"
             )
     return examples

@@ -1,6 +1,6 @@
-"""One object for each kind of task: all that differs between spans, answerability and sentences.
+"""The kinds of task: one object for spans, one for answerability and one for sentences.
 
-A `Kind` reads a task's data, cuts it into windows, and turns a model's outputs into a decision, scores and predictions.
+A `Kind` reads a task's data and cuts it into windows. It turns a model's outputs into a decision, scores and predictions.
 Only `Kind.outputs` sees a model. All other methods work on its numpy outputs, so other runtimes share them. `registry` finds
-the kind of a head. What belongs to a group of tasks (their mean, the choice of a checkpoint) is in `training`.
+the kind of a head. Code for a group of tasks (their mean score, the choice of a checkpoint) is in `training`.
 """

@@ -1,4 +1,4 @@
-"""Questions that are classified as answerable or impossible (paper 001's classification)."""
+"""The kind of task that classifies questions as answerable or impossible (paper 001's classification)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnswerabilitySettings:
-    aggregate: Literal["min", "max"] = "min"  # how the probabilities of a question's windows become one
+    aggregate: Literal["min", "max"] = "min"  # which of the windows' probabilities becomes that of the question
 
 
 class Answerability(Questions):
-    """Outputs are the logits of every window, [W, 2]."""
+    """The kind of answerability tasks. Its outputs are the logits of every window, [W, 2]."""
 
     decision = AnswerabilityDecision
     predicts: tuple[str, ...] = ("predictions",)
@@ -57,13 +57,13 @@ class Answerability(Questions):
     def score(
         self, outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, decision: AnswerabilityDecision
     ) -> ScoreTable:
-        """Accuracy, and the F1 of the class "impossible", in percent."""
+        """Return the accuracy, and the F1 of the class "impossible", in percent."""
         return _scores(outputs, data, settings)
 
     def predict(
         self, outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, decision: AnswerabilityDecision
     ) -> dict[str, JsonObject]:
-        """The probability that each question is impossible."""
+        """Return the probability that each question is impossible."""
         impossible = _impossible(outputs, data, settings)
         return {"predictions": {e.id: float(p) for e, p in zip(data.examples, impossible, strict=True)}}
 
@@ -75,7 +75,7 @@ class Answerability(Questions):
 
 
 def _impossible(outputs: Floats, data: Data[Example], settings: AnswerabilitySettings) -> Doubles:
-    """[E] the probability that a question has no answer."""
+    """Return the probability that each question has no answer, [E]."""
     return answerability(_softmax(outputs)[:, IMPOSSIBLE], data.windows.example, settings.aggregate)
 
 

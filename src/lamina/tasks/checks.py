@@ -1,4 +1,4 @@
-"""Checks a recipe by building it without memory, before any weight is loaded."""
+"""Check a recipe before any weight is loaded, by building its model on the meta device."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from lamina.tasks.registry import kind_of
 
 
 def resolved(recipe: Recipe, files: FileCache | None = None) -> Recipe:
-    """The recipe with what only its data can tell."""
+    """Return the recipe with the fields that are read from its data, such as labels."""
     files = files or FileCache()
     tasks = {name: kind_of(task).resolve(task, files) for name, task in recipe.tasks.items()}
     return recipe.model_copy(update={"tasks": tasks})
 
 
 def build_on_meta(recipe: Recipe, source: encoders.Source | None = None) -> Model:
-    """The model of a new training without memory or weights: checks the recipe and gives `inspect` its counts. `source` is the
-    recipe's encoder, where it was found already."""
+    """Return the model of a new run on the meta device, without memory or weights.
+
+    Building it checks the recipe, and `inspect` counts its parameters. `source` is the recipe's encoder, if it is known.
+    """
     source = source or encoders.find(recipe.encoder, counting=True)
     if recipe.window.length > source.config.max_length:
         raise LaminaError(
-            f"window.length = {recipe.window.length}, but the positions of {source.name} end at "
-            f"{source.config.max_length}: lower window.length"
+            f"window.length: is {recipe.window.length}, but {source.name} has {source.config.max_length} positions. "
+            f"Fix: set window.length to at most {source.config.max_length}"
         )
     for name, task in recipe.tasks.items():
         try:
@@ -44,18 +46,18 @@ def build_on_meta(recipe: Recipe, source: encoders.Source | None = None) -> Mode
 
 
 def of_task(name: str, message: str) -> str:
-    """A message with the name of its task; recipes with one task do not name it."""
+    """Return a message with the name of its task in front; the only task of a recipe, "main", is not named."""
     return message if name == "main" else f"tasks.{name}: {message}"
 
 
 def _check_dropout(name: str, task: TaskOptions, *, dropping: bool) -> None:
-    """R-Drop needs dropout. A finished run may lack it: only a new training is refused."""
+    """Raise LaminaError if R-Drop has no dropout to work with. Finished runs without dropout are not checked."""
     rdrop = task.terms.rdrop
     if rdrop is not None and rdrop.weight and not dropping:
         raise LaminaError(
             of_task(
                 name,
-                "terms.rdrop compares two passes with different dropout, but nothing drops out: set encoder.dropout = 0.1 "
-                "(of layers that do not train, tune.dropout = true), or leave it out",
+                "terms.rdrop: compares two forward passes with different dropout, but this model has no dropout. "
+                "Fix: set encoder.dropout = 0.1 (for frozen layers tune.dropout = true), or leave terms.rdrop out",
             )
         )

@@ -1,4 +1,4 @@
-"""What a kind of task must offer, and the types that all kinds share."""
+"""The protocol `Kind` of a kind of task, and the types that all kinds share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a recipe imports torch, a kind must not
 E = TypeVar("E")  # an example: a question on a context, or a sentence
 E_co = TypeVar("E_co", covariant=True)
 O = TypeVar("O")  # noqa: E741 - a model's outputs, as numpy arrays
-S = TypeVar("S")  # the settings of a recipe that outputs are read with
+S = TypeVar("S")  # the settings that decode outputs
 D = TypeVar("D", bound=Decision)
 
 DataLike = str | Path | Iterable[object]  # a file, a named dataset, or rows in memory (see `lamina.data.in_memory`)
@@ -30,7 +30,7 @@ JsonObject = Mapping[str, Any]  # an object for a JSON file
 
 
 class Data(Protocol[E_co]):
-    """Examples and the windows that they were cut into."""
+    """Examples and their windows."""
 
     @property
     def examples(self) -> Sequence[E_co]: ...
@@ -39,7 +39,7 @@ class Data(Protocol[E_co]):
 
 
 class Splits(NamedTuple, Generic[E]):
-    """The examples to train on, to fit decisions on, and to score."""
+    """The examples of a task: those to train on, those to fit the decision on, and those to score."""
 
     train: list[E]
     holdout: list[E]
@@ -47,7 +47,7 @@ class Splits(NamedTuple, Generic[E]):
 
 
 class EpochExamples(NamedTuple, Generic[E]):
-    """The examples of one epoch. `moments` says when each comes, as shares of the epoch; None: in any order."""
+    """The examples of one epoch. `moments` orders them, as shares of the epoch from 0 to 1; None means any order."""
 
     examples: Sequence[E]
     moments: Sequence[float] | None = None
@@ -55,26 +55,26 @@ class EpochExamples(NamedTuple, Generic[E]):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`score` (in percent) decides which checkpoint is best; `metrics` are logged."""
+    """The result of an evaluation. `score` (in percent) decides which checkpoint is best; `metrics` are logged."""
 
     score: float
     metrics: dict[str, float]
 
 
 class Infer(Protocol):
-    """Runs a model over windows: torch today, other runtimes later."""
+    """Runs a model on windows. The library has an implementation with torch."""
 
     def spans(self, windows: Windows) -> SpanLogits:
-        """The start and end logits of every token."""
+        """Return the start and end logits of every token."""
         ...
 
     def items(self, windows: Windows) -> ItemOutputs:
-        """What a head yields for every item."""
+        """Return the outputs of the head for every item."""
         ...
 
 
 class FileCache:
-    """The examples of files that were read already, so that each file is read once. Nobody may change what it returns."""
+    """Keeps the examples of files, so that each file is read once. Callers must not change the lists that it returns."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, list[Any]] = {}
@@ -86,17 +86,17 @@ class FileCache:
 
 
 class Kind(Protocol[E, O, S, D]):
-    """A kind of task. Objects are stateless, at module level, and can be pickled."""
+    """A kind of task. Its objects have no state, are defined at module level, and can be pickled."""
 
     decision: type[D]
     predicts: tuple[str, ...]  # the names that `predict` returns
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
-        """Raises LaminaError where the options of a new training do not fit this kind."""
+        """Raise LaminaError if the options of a new run do not fit this kind."""
         ...
 
     def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
-        """The task with what only its data can tell, such as labels."""
+        """Return the task with the fields that are read from its data, such as labels."""
         ...
 
     def read(self, task: TaskOptions, data: DataLike, *, labelled: bool = True) -> list[E]:
@@ -104,59 +104,59 @@ class Kind(Protocol[E, O, S, D]):
         ...
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[E]:
-        """All examples of a training; without `dev`, no dev set is read."""
+        """Return all examples of a run. Without `dev`, no dev set is read."""
         ...
 
     def dev(self, task: TaskOptions, files: FileCache) -> list[E]:
-        """The examples that the task is scored on; none where the recipe names no dev set."""
+        """Return the examples that the task is scored on; an empty list if the recipe names no dev set."""
         ...
 
     def counts(self, examples: Sequence[E]) -> dict[str, int]:
-        """How many there are, by what they are called; the first count is what users count in."""
+        """Return the numbers of questions, contexts or sentences by these names. Reports use the first one."""
         ...
 
     def text(self, example: E) -> tuple[str, str | None]:
-        """The texts of an example, without its id, answers or label."""
+        """Return the texts of an example, without its id, answers or label."""
         ...
 
     def unlabelled(self, examples: Sequence[E]) -> Sequence[E]:
-        """The examples without what a prediction must not see."""
+        """Return the examples without answers and labels, which a prediction must not see."""
         ...
 
     def epoch(self, examples: Sequence[E], task: TaskOptions, train: TrainOptions, number: int) -> EpochExamples[E]:
-        """The examples of one epoch, augmented. Runs in another process, so nothing may be unpicklable."""
+        """Return the augmented examples of one epoch. It runs in another process: arguments and result must be picklable."""
         ...
 
     def windows(self, examples: Sequence[E], tokenizer: Tokenizer, task: TaskOptions, window: WindowOptions) -> Windows: ...
 
     def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> S:
-        """The settings that outputs are read with; these need no recipe and no torch."""
+        """Return the settings that decode outputs. They need no recipe and no torch."""
         ...
 
     def outputs(self, infer: Infer, data: Data[E]) -> O:
-        """Runs the model. All methods below work on what it returns."""
+        """Run the model and return its outputs. All methods below work on these."""
         ...
 
     def fit(self, outputs: O, data: Data[E], settings: S) -> D:
-        """Fits the decision on a held-out split, which is not empty."""
+        """Fit the decision on a held-out split, which must not be empty."""
         ...
 
     def evaluate(self, outputs: O, data: Data[E], settings: S, decision: D | None = None) -> Evaluation:
-        """What training chooses a checkpoint by. Without a decision, one is fitted on the data itself."""
+        """Return the score that chooses a checkpoint. Without a decision, one is fitted on the data itself."""
         ...
 
     def score(self, outputs: O, data: Data[E], settings: S, decision: D) -> ScoreTable: ...
 
     def predict(self, outputs: O, data: Data[E], settings: S, decision: D) -> dict[str, JsonObject]:
-        """Predictions by the name of the file that they are for, without its ending. Needs no labels."""
+        """Return the predictions by the name of their file, without its ending. Needs no labels."""
         ...
 
     def summary(self, predictions: Mapping[str, JsonObject], decision: D) -> dict[str, object]:
-        """What `predict` returned, in numbers."""
+        """Return counts of the predictions that `predict` returned."""
         ...
 
     def save(self, run: Run, outputs: O, data: Data[E]) -> None:
-        """Stores the outputs in the run folder."""
+        """Store the outputs in the run folder."""
         ...
 
 
@@ -164,7 +164,7 @@ AnyKind = Kind[Any, Any, Any, Any]
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Counts as text; the second is left out where it says nothing new.
+    """Return counts as text. A later count that equals the first is left out.
 
     >>> counted({"questions": 12, "contexts": 36}), counted({"questions": 12, "contexts": 12}), counted({"sentences": 3})
     ('12 questions with 36 contexts', '12 questions', '3 sentences')

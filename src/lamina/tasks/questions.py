@@ -1,4 +1,4 @@
-"""What kinds of task that read questions share: their data, splits, epochs and windows."""
+"""The base class of the kinds of task that read questions: their data, splits, epochs and windows."""
 
 from __future__ import annotations
 
@@ -29,23 +29,28 @@ if TYPE_CHECKING:
     from lamina.config.recipe import TaskOptions
     from lamina.config.train_options import TrainOptions
 
-FOR_SENTENCES: Final = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class")  # fields of data
+# Fields of `data` that only sentence tasks have.
+FOR_SENTENCES: Final = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class")
 
 
 class Questions:
-    """Questions, each on one or several contexts."""
+    """Base class of the kinds that read questions. Each question has one or several contexts."""
 
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
         if odd := [name for name in FOR_SENTENCES if task.data.differs(name)]:
             kind = f"head.type {task.head.type!r} answers questions"
-            raise LaminaError(f"data.{odd[0]} is for sentences, but {kind}: leave it out")
+            raise LaminaError(f"data.{odd[0]}: is for sentences, but {kind}. Fix: leave data.{odd[0]} out")
         window.check()
         eda = task.augment.eda
         if task.data.choose != "answerable_first" and task.data.contexts is None:
-            raise LaminaError(f'data.choose = "{task.data.choose}" chooses nothing: say how many with data.contexts')
+            raise LaminaError(
+                f'data.choose: "{task.data.choose}" has no effect without data.contexts. '
+                "Fix: set data.contexts to the number of contexts of a question"
+            )
         if eda is not None and eda.synonyms is not None and not {"synonyms", "insert"} & set(eda.operations):
             raise LaminaError(
-                'augment.eda.synonyms are for the operations "synonyms" and "insert": add one of them to operations'
+                'augment.eda.synonyms: only the operations "synonyms" and "insert" use synonyms. '
+                "Fix: add one of them to augment.eda.operations"
             )
 
     def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
@@ -58,8 +63,11 @@ class Questions:
         return examples_of(data, duplicate_ids=task.data.duplicate_ids, answers=answers)
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Example]:
-        """Whole articles are held out. The fraction and the contexts of a question are taken of the training split alone:
-        fractions share their held-out split, and the threshold is fitted for all contexts that a question may have."""
+        """Return the splits; whole articles are held out.
+
+        `data.fraction` and `data.contexts` reduce the training split alone. So all fractions have the same held-out split,
+        and the threshold is fitted on all contexts of a question.
+        """
         data = task.data
         examples = sample_questions(self._cached(task, data.train, files), data.questions, seed)
         kept, held_out = hold_out_articles(examples, data.holdout, seed)

@@ -1,4 +1,4 @@
-"""All kinds of task, and the kind of a head."""
+"""The registry of the kinds of task, and the lookup of a head's kind."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KINDS: Final[dict[str, AnyKind]] = {
 
 
 def kind_of(task: TaskOptions) -> AnyKind:
-    """The kind of a task, by its head."""
+    """Return the kind of a task, which its head names."""
     return KINDS[task.head.kind]
 
 
 def tasks_of(recipe: Recipe, kind: AnyKind) -> dict[str, TaskOptions]:
-    """The tasks of a recipe that are of this kind."""
+    """Return the tasks of a recipe that are of this kind."""
     return {name: task for name, task in recipe.tasks.items() if kind_of(task) is kind}

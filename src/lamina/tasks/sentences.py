@@ -1,6 +1,6 @@
-"""Sentences, or pairs of them, with a class or a score.
+"""The kind of task that predicts a class or a score of a sentence or a pair of sentences.
 
-Classes are scored by accuracy and macro-F1, scores by the correlations of Pearson and Spearman.
+Accuracy and macro-F1 score the classes; the correlations of Pearson and Spearman score the scores.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from lamina.config.train_options import TrainOptions
 
 MAPS: Final[tuple[Literal["bins", "cut"], ...]] = ("bins", "cut")
-VECTORS: Final = ("first", "second")  # outputs that are large, and that nothing is scored by
+VECTORS: Final = ("first", "second")  # large outputs that no score needs, so they are not saved
 
 
 @dataclass(frozen=True)
 class SentenceSettings:
     labels: Labels
     score_map: ScoreMap = "none"
-    fixed_threshold: bool = False  # a pair is alike from the logit 0 on, whatever the held-out split says
+    fixed_threshold: bool = False  # the threshold of the logit is 0, not fitted on the held-out split
 
 
 class Sentences:
-    """Outputs are the fields of the head's outputs, each with a row an item."""
+    """The kind of sentence tasks. Its outputs are the fields of the head's outputs, each with one row per item."""
 
     decision = SentenceDecision
     predicts: tuple[str, ...] = ("predictions",)
@@ -56,12 +56,12 @@ class Sentences:
     def check(self, task: TaskOptions, window: WindowOptions) -> None:
         kind = f"head.type {task.head.type!r} judges sentences"
         if task.augment != AugmentOptions():
-            raise LaminaError(f"augment is for questions, but {kind}: leave it out")
+            raise LaminaError(f"augment: is for questions, but {kind}. Fix: leave augment out")
         if odd := [name for name in ("contexts", "choose") if task.data.differs(name)]:
-            raise LaminaError(f"data.{odd[0]} is for questions, but {kind}: leave it out")
+            raise LaminaError(f"data.{odd[0]}: is for questions, but {kind}. Fix: leave data.{odd[0]} out")
 
     def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
-        """With the labels, and whether a row is a pair of texts, as the training file has them."""
+        """Return the task with the labels of the training file, and with whether its rows are pairs of texts."""
         data = task.data
         known = data.classes is not None or data.scores is not None
         if known and data.pairs is not None:
@@ -73,7 +73,7 @@ class Sentences:
             if not labels.are_scores and not 2 <= len(labels.classes) <= max(2, len(sentences) // 3):
                 one = len(labels.classes) == 1
                 what = f"all labels are {labels.classes[0]!r}" if one else f"there are {len(labels.classes)} different labels"
-                raise LaminaError(f"{data.train}: {what}: name the column of the labels with data.columns.label")
+                raise LaminaError(f"{data.train}: {what}. Fix: name the column of the labels with data.columns.label")
             found |= {"scores": (labels.low, labels.high)} if labels.are_scores else {"classes": labels.classes}
         resolved = data.model_copy(update=found)
         files.get(_key(resolved, data.train), lambda: sentences)  # the file is not read again for the same rows
@@ -83,7 +83,7 @@ class Sentences:
         return _load(task.data, data, labelled=labelled)
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Sentence]:
-        """Rows that share a text are held out together. The fraction is taken of the training split alone."""
+        """Return the splits. Rows that share a text are in the same split; `data.fraction` reduces the training split alone."""
         data = task.data
         sentences = self._cached(data, data.train, files)
         if data.dev_every is not None:
@@ -113,7 +113,7 @@ class Sentences:
         return EpochExamples(examples)
 
     def windows(self, examples: Sequence[Sentence], tokenizer: Tokenizer, task: TaskOptions, window: WindowOptions) -> Windows:
-        sides = cast(Any, task.head).sides  # only heads of sentences have this kind
+        sides = cast(Any, task.head).sides  # every head of this kind has the field
         return make_sentence_windows(examples, tokenizer, task.data.labels, length=window.length, sides=sides)
 
     def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> SentenceSettings:
@@ -159,7 +159,7 @@ class Sentences:
     def predict(
         self, outputs: ItemOutputs, data: Data[Sentence], settings: SentenceSettings, decision: SentenceDecision
     ) -> dict[str, JsonObject]:
-        """The class of each sentence, or its score in the range of the labels."""
+        """Return the class of each sentence, or its score in the range of the labels."""
         labels = settings.labels
         if labels.are_scores:
             found: list[str] | list[float] = [
@@ -173,35 +173,35 @@ class Sentences:
         return {}
 
     def save(self, run: Run, outputs: ItemOutputs, data: Data[Sentence]) -> None:
-        kept = {name: values for name, values in outputs.items() if name not in VECTORS}
-        save_arrays(run.outputs, kept, data.windows.fingerprint)
+        stored = {name: values for name, values in outputs.items() if name not in VECTORS}
+        save_arrays(run.outputs, stored, data.windows.fingerprint)
 
     def _cached(self, data: DataOptions, name: str, files: FileCache) -> list[Sentence]:
         return files.get(_key(data, name), lambda: _load(data, name))
 
 
 def _key(data: DataOptions, name: str) -> tuple[Hashable, ...]:
-    """Under which the sentences of a file are cached: all that decides which of its rows are read."""
+    """Return the cache key of a file's sentences: everything that decides which of its rows are read."""
     return "sentences", name, data.columns, data.skip_broken, data.classes
 
 
 def _load(data: DataOptions, source: DataLike, *, labelled: bool = True) -> list[Sentence]:
-    """Return the sentences of a file or of rows. With `skip_broken`, a label that is none of the classes breaks its row."""
+    """Return the sentences of a file or of rows. With `skip_broken`, rows with a label outside `data.classes` are skipped."""
     known = data.classes is not None
     how = SentenceReading(data.columns, data.skip_broken, labelled, known)
     in_file = isinstance(source, str | Path)
     found = load_sentences(str(source), how) if in_file else sentences_of(source, how=how)
     if not labelled or not data.skip_broken or data.classes is None:
         return found
-    kept = [sentence for sentence in found if sentence.label in data.classes]
-    if odd := len(found) - len(kept):
-        message = f"{source if in_file else 'data'}: {odd} rows have a label that is none of data.classes and are skipped"
+    usable = [sentence for sentence in found if sentence.label in data.classes]
+    if odd := len(found) - len(usable):
+        message = f"{source if in_file else 'data'}: skipped {odd} rows with a label that is not in data.classes"
         warnings.warn(message, LaminaWarning, stacklevel=3)
-    return kept
+    return usable
 
 
 def score_map(task: TaskOptions) -> ScoreMap:
-    """How a pair's score is read: its cosine, mapped as the recipe says, or what binary cross-entropy taught."""
+    """Return how a cosine becomes a score: by the recipe's map, or by the sigmoid that binary cross-entropy trained."""
     if task.head.type != "cosine":
         return "none"
     return "sigmoid" if task.objective.type == "binary_cross_entropy" and task.head.map == "none" else task.head.map
@@ -212,8 +212,10 @@ def gold_labels(data: Data[Sentence]) -> Doubles:
 
 
 def correlations(outputs: ItemOutputs, predicted: Doubles, gold: Doubles) -> dict[str, float | dict[str, float]]:
-    """Pearson and Spearman of the predicted scores. For cosines also those of the bare cosines, which may lie below every
-    score, and those that the paper's static maps would give."""
+    """Return Pearson and Spearman of the predicted scores.
+
+    For cosines, also return those of the cosines before any map, and Pearson with each of the paper's static maps.
+    """
     found: dict[str, float | dict[str, float]] = {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
     if "cosine" in outputs:
         found |= {f"{score.__name__}_of_cosine": score(outputs["cosine"], gold) for score in (pearson, spearman)}

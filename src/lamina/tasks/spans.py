@@ -1,7 +1,6 @@
-"""Questions that are answered with spans of their contexts.
+"""The kind of task that answers questions with spans of their contexts.
 
-Every context is an example. Where questions have several contexts, each question is also scored over all of them, with its
-own threshold.
+Every context is an example. Questions with several contexts are also scored over all of them, with a threshold for questions.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Spans(Questions):
     def evaluate(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision | None = None
     ) -> Evaluation:
-        """At the decision's threshold the official scores; without one, the best balanced F1."""
+        """Return the official scores at the decision's threshold; without a decision, the best balanced F1."""
         predictions = _decode(outputs, data, settings)
         if decision is not None:
             scores = score_at(predictions, data.examples, decision.threshold)
@@ -80,7 +79,7 @@ class Spans(Questions):
     def score_predictions(
         self, predictions: Sequence[Prediction], examples: Sequence[Example], settings: SpanSettings, decision: SpanDecision
     ) -> ScoreTable:
-        """As `score`, from predictions that were decoded already, so that nobody needs all logits at once."""
+        """Return the scores of decoded predictions. Unlike `score`, it does not need all logits in memory."""
         return score_both(
             predictions,
             examples,
@@ -93,7 +92,7 @@ class Spans(Questions):
     def predict(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision
     ) -> dict[str, JsonObject]:
-        """Files in the format of the official SQuAD script; `questions` has one answer a question, over all of its contexts."""
+        """Return files in the format of the official SQuAD script. `questions` has one answer per question."""
         return self.files_of(_decode(outputs, data, settings), data.examples, settings, decision, self.predicts)
 
     def files_of(
@@ -104,7 +103,7 @@ class Spans(Questions):
         decision: SpanDecision,
         wanted: Collection[str],
     ) -> dict[str, JsonObject]:
-        """As `predict`, from predictions that were decoded already; only the files that are wanted."""
+        """Return the `wanted` files of decoded predictions, in the format of `predict`."""
 
         def by_questions() -> JsonObject:
             grouped, _ = by_question(predictions, examples, settings.answer.across)

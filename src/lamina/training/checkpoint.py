@@ -1,4 +1,4 @@
-"""Saves and loads checkpoints: one file with all that a killed training needs to continue with the same results."""
+"""Save and load checkpoints. A stopped run continues from this one file with the same results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lamina.utils.files import replacing
 
 @dataclass
 class Costs:
-    """The time and tokens that training took so far, over all resumptions."""
+    """The time and the tokens of a run so far, summed over all resumptions."""
 
     train_seconds: float = 0.0
     read_seconds: float = 0.0  # part of train_seconds: making batches and reading stored states
@@ -36,7 +36,7 @@ class Costs:
 
 @dataclass
 class State:
-    """Where a training stands. `step` counts finished optimiser steps."""
+    """The progress of a run. `step` counts finished optimiser steps."""
 
     step: int = 0
     best_score: float = float("-inf")
@@ -49,7 +49,7 @@ class State:
 
 
 class _Content(TypedDict):
-    """What the file holds. `state` has the fields of `State`, its costs as a dictionary."""
+    """The content of the file. `state` has the fields of `State`, its costs as a dictionary."""
 
     weights: Weights
     optimizer: StateDict
@@ -70,7 +70,7 @@ def save_checkpoint(
         "memories": [term.state_dict() for term in memories],
         "state": {**vars(state), "costs": vars(state.costs)},
     }
-    with replacing(path) as draft, draft.open("wb") as file:  # a full disk is an OSError only through a file of our own
+    with replacing(path) as draft, draft.open("wb") as file:  # torch raises OSError for a full disk only with an open file
         torch.save(content, file)
 
 
@@ -80,7 +80,7 @@ def load_checkpoint(
     try:
         content: _Content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise LaminaError(f"{path}: the checkpoint cannot be read ({error}): delete it to train from the start") from error
+        raise LaminaError(f"{path}: the checkpoint cannot be read ({error}). Fix: delete it to train from the start") from error
     load_weights(model, content["weights"])
     optimizer.load_state_dict(content["optimizer"])
     for term, memory in zip(memories, content.get("memories", []), strict=True):

@@ -1,4 +1,4 @@
-"""What a recipe will cost, before anything is trained."""
+"""Estimate the parameters, memory, work and time of a recipe before training it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lamina.training.schedules import share_of_peak
 from lamina.training.store_policy import not_storable, stored_bytes
 from lamina.utils.files import read_json
 
-USUAL_SHARE_OF_PEAK = 0.85  # what benchmarks/train_throughput.py asks of the loop
+USUAL_SHARE_OF_PEAK = 0.85  # benchmarks/train_throughput.py requires this share of the loop
 
 
 class Parameters(TypedDict):
@@ -49,7 +49,7 @@ class TrainingCost(TypedDict):
     windows: int
     tokens_per_epoch: int
     store: StoreCost | None
-    epochs: float | None  # None: nothing is computed, so a time budget allows any number
+    epochs: float | None  # None: no layer is computed in an epoch, so a time budget allows any number
     flops: float
     estimated_minutes: float
 
@@ -58,18 +58,19 @@ class CostReport(TypedDict):
     parameters: Parameters
     efficiency: NotRequired[float]
     training: TrainingCost | None  # None: the data could not be read
-    note: NotRequired[str]  # why not
+    note: NotRequired[str]  # the reason, if training is None
     memory_mb: int
     schedule: NotRequired[list[dict[str, float]]]
 
 
 def inspect(recipe: Recipe, f1: float | None = None) -> CostReport:
-    """Parameters, work, memory and time of a recipe. Needs no weights; the data's part is None when it cannot be read.
+    """Return the parameters, work, memory and time of a recipe; it loads no weights.
 
-    With the F1 that the recipe reached, also its efficiency.
+    `training` is None if the data cannot be read; `note` then has the reason. `f1`, the F1 that the recipe reached, adds its
+    efficiency.
     """
     files = FileCache()
-    with suppress(LaminaError):  # what the data would tell may be in the recipe already
+    with suppress(LaminaError):  # the recipe may already have the fields that are read from the data
         recipe = resolved(recipe, files)
     model = build_on_meta(recipe)
     report: CostReport = {
@@ -82,12 +83,12 @@ def inspect(recipe: Recipe, f1: float | None = None) -> CostReport:
     try:
         report["training"] = _training(recipe, model, files)
     except LaminaError as error:
-        report["note"] = f"no estimate of the work: {error}"
+        report["note"] = f"the work cannot be estimated: {error}"
     return report
 
 
 def count_parameters(model: Model) -> Parameters:
-    """Totals, and those of each part by name. Running statistics (of batch norms) are stored numbers too, but do not train."""
+    """Return the number of parameters in total and by module. Running statistics of batch norms count as not trainable."""
     by_part: dict[str, int] = {}
     trainable_by_part: dict[str, int] = {}
     numbers = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if b.is_floating_point())]
@@ -105,7 +106,7 @@ def count_parameters(model: Model) -> Parameters:
 
 
 def efficiency(f1: float, parameters: int) -> float:
-    """F1 points above 50 for each power of ten of parameters (paper 003).
+    """Return the F1 points above 50 for each power of ten of parameters (paper 003).
 
     >>> round(efficiency(76.3, 108_311_810), 2)
     3.27
@@ -114,7 +115,7 @@ def efficiency(f1: float, parameters: int) -> float:
 
 
 def f1_beside(recipe: Path) -> float | None:
-    """The F1 at the tuned threshold of the run that a recipe.json stands in, if it has been scored."""
+    """Return the F1 at the tuned threshold of the run that a recipe.json belongs to; None if the run has no scores."""
     scores = recipe.with_name("scores.json")
     if recipe.name != "recipe.json" or not scores.is_file():
         return None
@@ -123,13 +124,13 @@ def f1_beside(recipe: Path) -> float | None:
 
 
 def schedule_points(options: TrainOptions, epochs: float, count: int = 65) -> list[dict[str, float]]:
-    """The learning rate at evenly spaced moments of a training, from its beginning to its end."""
+    """Return the learning rate at `count` evenly spaced points of a run, from its beginning to its end."""
     moments = [number / (count - 1) for number in range(count)]
     return [{"progress": moment, "lr": options.lr * share_of_peak(options, moment, epochs)} for moment in moments]
 
 
 def layer_flops(config: EncoderConfig, length: int) -> float:
-    """Useful floating-point operations of one block for one token of a window of `length`: the products alone."""
+    """Return the floating-point operations of one block for one token of a window of `length`. Only products count."""
     weights = 4 * config.hidden**2 + 2 * config.hidden * config.intermediate
     return 2 * weights + 4 * length * config.hidden
 
@@ -150,7 +151,7 @@ def _training(recipe: Recipe, model: Model, files: FileCache) -> TrainingCost:
         extra = task.terms.extra
         live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
         once += frozen * layer
-        below += (1 + extra.passes + extra.forwards) * frozen * layer  # where the frozen blocks run every time
+        below += (1 + extra.passes + extra.forwards) * frozen * layer  # if the frozen blocks run in every epoch
         if reason is None:
             size += sum(stored_bytes(recipe, model, split, name) for split in (train, holdout))
         questions += next(iter(kind.counts(splits.train).values()))
@@ -185,15 +186,15 @@ def _store_cost(recipe: Recipe, model: Model, size: int) -> StoreCost:
 
 
 def _passes(model: Model, task: str) -> tuple[int, int, int]:
-    """How many times a block's forward work an epoch takes above the cut, of how many blocks, and how many are below it."""
+    """Return the work of an epoch above the cut (in forward passes of one block), and the blocks above and below it."""
     top = max(model.stored_layers(task, cut=model.encoder.config.layers))  # no layer above it is computed
     frozen = min(top, max(0, model.encoder.cut))
     above = model.encoder.layers[frozen:top]
-    return sum(3 if trains(block) else 2 for block in above), len(above), frozen  # the weights' gradients are one of the three
+    return sum(3 if trains(block) else 2 for block in above), len(above), frozen  # the third is the weights' gradients
 
 
 def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
-    """Floating-point operations per second of a large matrix product here, now."""
+    """Measure the floating-point operations per second of a large matrix product on this machine."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     best = math.inf
     for _ in range(repeats):
@@ -204,12 +205,12 @@ def matmul_peak(size: int = 1536, repeats: int = 5) -> float:
 
 
 def _memory_bytes(model: Model, recipe: Recipe) -> float:
-    """Weights, gradients and two moments in float32, what terms remember, and what a micro-batch keeps to go back."""
+    """Return the bytes of weights, gradients and two moments in float32, copies of loss terms, and activations."""
     config = model.encoder.config
-    kept = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # numbers a token
+    activations = (config.layers - max(0, model.encoder.cut)) * (8 * config.hidden + 2 * config.intermediate)  # per token
     tokens = min(recipe.train.memory_tokens, recipe.train.batch_tokens if recipe.train.batch_windows is None else math.inf)
     stored = sum(p.numel() for p in model.parameters()) + 3 * sum(p.numel() for p in model.parameters() if p.requires_grad)
     for name, task in recipe.tasks.items():
         stored += task.terms.extra.copies * sum(value.numel() for value in trained_by(model, name).values())
     at_once = 1 + max(min(1, task.terms.extra.passes) for task in recipe.tasks.values())
-    return 4.0 * (stored + at_once * kept * tokens)
+    return 4.0 * (stored + at_once * activations * tokens)

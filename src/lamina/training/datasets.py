@@ -1,4 +1,4 @@
-"""Recipe -> the datasets of a training: each task's splits to train on, to fit decisions on, and to score."""
+"""Read the datasets of a recipe: for each task the training split, the held-out split and the dev set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Datasets = Mapping[str, AnyDataset]  # by task
 
 @dataclass(frozen=True)
 class TrainingData:
-    """All that a training reads. Each split holds a dataset for every task."""
+    """All data of a run. Each split has a dataset for every task."""
 
     source: encoders.Source
     tokenizer: Tokenizer
@@ -37,8 +37,10 @@ class TrainingData:
 def load_data(
     recipe: Recipe, source: encoders.Source, files: FileCache, progress: Progress, *, dev: bool = True
 ) -> TrainingData:
-    """Reads everything before training starts: a mistake in a dev set must not wait for the end. Without `dev`, no dev set is
-    read."""
+    """Return all data of a run; without `dev`, no dev set is read.
+
+    Dev sets are read before training, so that their errors appear at once.
+    """
     tokenizer = encoders.load_tokenizer(source)
     train, holdout, scored = dict[str, AnyDataset](), dict[str, AnyDataset](), dict[str, AnyDataset]()
     for name, task in recipe.tasks.items():
@@ -52,18 +54,18 @@ def load_data(
         except LaminaError as error:
             raise LaminaError(of_task(name, str(error))) from None
         which = f"{name}: " if len(recipe.tasks) > 1 else ""
-        told, held_out = (counted(kind.counts(examples)) for examples in (splits.train, splits.holdout))
-        progress.say(f"{which}{told} in {len(train[name].windows)} windows to train on, {held_out} held out")
+        to_train, held_out = (counted(kind.counts(examples)) for examples in (splits.train, splits.holdout))
+        progress.say(f"{which}{to_train} in {len(train[name].windows)} windows to train on, {held_out} held out")
     return TrainingData(source, tokenizer, train, holdout, scored)
 
 
 def dataset_of(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyDataset:
-    """Examples of a task with their windows."""
+    """Return the dataset of a task's examples, with their windows."""
     return Dataset(examples, kind_of(task).windows(examples, tokenizer, task, recipe.window))
 
 
 def training_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyDataset:
-    """What a task trains on; where augmentation changes the texts with each epoch, a dataset that makes each epoch's."""
+    """Return the training dataset of a task. If augmentation changes the texts, it makes a new dataset for each epoch."""
     make = partial(epoch_dataset, recipe, name, examples, tokenizer)
     if not recipe.tasks[name].augment.per_epoch:
         return make(0)
@@ -73,7 +75,7 @@ def training_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokeniz
 
 
 def epoch_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer, epoch: int) -> AnyDataset:
-    """What a task trains on in one epoch."""
+    """Return the training dataset of a task in one epoch."""
     task = recipe.tasks[name]
     made, moments = kind_of(task).epoch(examples, task, recipe.train, epoch)
     dataset = dataset_of(recipe, task, made, tokenizer)

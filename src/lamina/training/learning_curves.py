@@ -1,4 +1,4 @@
-"""How a training went: what it scored on what it trained on and on the dev set, epoch by epoch."""
+"""Record and draw learning curves: the scores on the training split and the dev set after each epoch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ ITEMS = 1000  # of each task's training split
 
 
 class LearningCurves:
-    """Scores some of each task's training split, and the dev sets where every task has one. It chooses nothing."""
+    """Scores a sample of each task's training split, and the dev sets if every task has one.
+
+    The scores do not choose a checkpoint.
+    """
 
     def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup) -> None:
         seen = {
@@ -36,7 +39,7 @@ class LearningCurves:
         self._holdout, self._group = data.holdout, group
 
     def record(self, model: Model, recorder: Recorder, epoch: int) -> None:
-        """Scores with decisions fitted on the held-out split, as at the end of training."""
+        """Record the scores with decisions fitted on the held-out split, as after the last step."""
         began = time.monotonic()
         model.eval()
         decisions = self._group.fit(model, self._holdout)
@@ -47,7 +50,7 @@ class LearningCurves:
 
 
 def read_curves(run: Run) -> Series:
-    """What was recorded; a metric is such as "sentiment.accuracy"."""
+    """Return the recorded curves. A metric has a name such as "sentiment.accuracy"."""
     series: Series = {}
     for line in read_text(run.metrics).splitlines():
         entry = json.loads(line)
@@ -59,10 +62,10 @@ def read_curves(run: Run) -> Series:
 
 
 def draw_curves(run: Run, progress: Progress) -> None:
-    """Writes the picture beside the run's other files, where a plotting library is installed."""
+    """Write the picture into the run folder, if a plotting library is installed."""
     series = read_curves(run)
     if not series:
-        progress.say(f"no {run.curves.name}: training ended before its first epoch did")
+        progress.say(f"no {run.curves.name}: training ended before the end of its first epoch")
         return
     try:
         line_plot(run.curves, series, x="epoch", y="score")

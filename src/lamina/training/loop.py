@@ -1,4 +1,4 @@
-"""The training loop: one function that reads from top to bottom."""
+"""The loop of fine-tuning, in one function."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from lamina.training.schedules import share_of_peak
 from lamina.training.step_loop import PlannedStep, StepLoop, autocast, epochs_of, seed_of, update_weights
 from lamina.utils.progress import Progress
 
-Step = tuple[tuple[str, Batch], ...]  # one optimiser step, cut into micro-batches, each with its task's name, task by task
+Step = tuple[tuple[str, Batch], ...]  # (task, micro-batch) of one optimiser step; those of a task follow one another
 
 
 @dataclass(frozen=True)
 class Optimisation:
-    """What is optimised, by which losses, and how."""
+    """The model with its losses, optimiser, options and precision."""
 
     model: Model
     losses: Mapping[str, Loss]  # of each task
@@ -42,12 +42,12 @@ class Optimisation:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """What is evaluated, and after how many steps."""
+    """The evaluation, the steps after which it runs, and other actions after steps."""
 
     evaluate: Callable[[Model], Evaluation]
     at: AbstractSet[int]
-    stop: Callable[[float, float], bool] | None = None  # (share of the training done, score) -> whether to stop
-    after: Mapping[int, Sequence[Callable[[], None]]] = field(default_factory=dict)  # what else to do, after how many steps
+    stop: Callable[[float, float], bool] | None = None  # (share of the steps done, score) -> whether to stop
+    after: Mapping[int, Sequence[Callable[[], None]]] = field(default_factory=dict)  # number of steps -> other actions
 
 
 def fit(
@@ -57,7 +57,7 @@ def fit(
     recorder: Recording,
     progress: Progress,
 ) -> State:
-    """Train from ``recorder.state.step`` to the end of `steps`, and leave the chosen weights in the model."""
+    """Train from ``recorder.state.step`` to the end of `steps` and return the state. The model then has the chosen weights."""
     model, losses, options, state = optimisation.model, optimisation.losses, optimisation.options, recorder.state
     device = next(model.parameters()).device
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -78,7 +78,8 @@ def fit(
                 _check_finite("loss", share.item(), state.step, [(task, batch)])
                 if not share.requires_grad:
                     raise LaminaError(
-                        f"nothing trains that the loss of task {task!r} depends on: raise tune.layers or choose another head"
+                        f"tune: the loss of task {task!r} depends on no trainable parameter. "
+                        "Fix: raise tune.layers or choose another head"
                     )
                 share.backward()  # type: ignore[no-untyped-call]
                 of_task[task] += share.item()
@@ -110,7 +111,7 @@ def fit(
 
 
 def _evaluate(optimisation: Optimisation, evaluations: Evaluations, recorder: Recording, progress: Progress) -> float:
-    """Evaluate the model, keep its weights if it is the best so far, and return its score."""
+    """Evaluate the model, keep its weights if its score is the best so far, and return the score."""
     model, options, state = optimisation.model, optimisation.options, recorder.state
     began = time.monotonic()
     model.eval()
@@ -133,5 +134,6 @@ def _check_finite(name: str, value: float, number: int, step: Sequence[tuple[str
     if not np.isfinite(value):
         windows = "; ".join(("" if task == "main" else f"{task} ") + ", ".join(map(str, batch.windows)) for task, batch in step)
         raise LaminaError(
-            f"the {name} is {value} at step {number + 1}, in windows {windows}: lower train.lr or look at these windows' texts"
+            f"step {number + 1}: the {name} is {value} in windows {windows}. "
+            "Fix: lower train.lr, or check the texts of these windows"
         )

@@ -1,11 +1,11 @@
 """PCGrad: sums the gradients of a step's tasks without the components in which they conflict.
 
-Paper: Yu et al. 2020. Each task's gradient g meets the other gradients g_j in random order. Where the two conflict
+Paper: Yu et al. 2020. Each task's gradient g is compared with the other gradients g_j in random order. If the two conflict
 (g . g_j < 0), g loses its component along g_j:
 
     g <- g - (g . g_j / g_j . g_j) g_j
 
-Departure: every result lies in the span of the tasks' gradients. So the code computes only the dot products of the gradients.
+Departure: every result is in the linear span of the tasks' gradients. So the code only computes the gradients' dot products.
 It projects coefficients instead of gradients, and reads the gradients once more for their weighted sum.
 """
 
@@ -29,7 +29,7 @@ def pcgrad(gradients: Sequence[Gradients], seed: int) -> list[Tensor | None]:
 
 
 def _dot_products(gradients: Sequence[Gradients]) -> Doubles:
-    """[K, K] the dot product of each two of K tasks' gradients."""
+    """Return the dot products of each two of K tasks' gradients, [K, K]."""
     products = np.zeros((len(gradients), len(gradients)))
     for i, of_one in enumerate(gradients):
         for j, of_other in enumerate(gradients[: i + 1]):
@@ -39,7 +39,7 @@ def _dot_products(gradients: Sequence[Gradients]) -> Doubles:
 
 
 def pcgrad_weights(products: Doubles, seed: int) -> Doubles:
-    """[K] the weight of each task's gradient in the sum, from their dot products [K, K].
+    """Return the weight of each task's gradient in the sum, [K], from their dot products [K, K].
 
     >>> pcgrad_weights(np.array([[1.0, 0.0], [0.0, 4.0]]), seed=0).tolist()
     [1.0, 1.0]
@@ -72,7 +72,7 @@ class TaskGradients:
         self._of_tasks: list[list[Tensor | None]] = []
 
     def collect(self) -> None:
-        """Take the gradient of the task that ended off the parameters."""
+        """Move the gradient of the current task from the parameters to the list of gradients."""
         self._of_tasks.append([parameter.grad for parameter in self._parameters])
         for parameter in self._parameters:
             parameter.grad = None

@@ -1,7 +1,7 @@
-"""Plans a training: which items make up which step.
+"""Plan a run: which items each step has.
 
-The functions are pure, so a resumed run has the same steps. A longer run begins with the same steps too, unless its sampling
-is annealed, which depends on the number of epochs.
+The functions are pure, so a resumed run has the same steps. A longer run also begins with the same steps, unless its sampling
+is annealed: that depends on the number of epochs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lamina.utils.arrays import Longs
 class Draw(NamedTuple):
     """The items of one task in a step. `items` are numbers of windows, or of pairs of windows.
 
-    `task_epoch` counts the task's own epochs: with several tasks, one may begin its next epoch before another. Texts may be
-    augmented anew for each, so equal numbers in two epochs can mean different texts.
+    `task_epoch` counts the task's own epochs: with several tasks, one may begin its next epoch before another. Augmentation
+    may change the texts in each, so equal numbers in two epochs can mean different texts.
     """
 
     task: str
@@ -34,11 +34,11 @@ class Draw(NamedTuple):
 Turn = tuple[Draw, ...]  # the tasks of a step
 Plan = Sequence[tuple[int, Turn]]  # the epoch and the tasks of every step
 Lengths = Callable[[int], Longs]  # task epoch -> lengths of the task's items
-Order = Callable[[int], Longs | None]  # task epoch -> order of these items; None where it is random
+Order = Callable[[int], Longs | None]  # task epoch -> order of these items; None means random
 Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "combined"]
 
-POOL = 1024  # items that are sorted by length together: enough for hardly any padding, few enough to stay random
-STAGES = 16  # parts of an epoch whose order is given; within each, items are sorted by length
+POOL = 1024  # items that are sorted by length together: enough for little padding, few enough for random batches
+STAGES = 16  # stages of an epoch with a given order; within a stage, items are sorted by length
 TURNS = b"turns"  # makes the random order of tasks differ from that of their items
 ANNEALING = 0.8  # by how much the power of a task's size falls from the first epoch to the last (Stickland and Murray 2019)
 
@@ -53,10 +53,10 @@ def plan_epoch(
     task: int = 0,
     order: Longs | None = None,
 ) -> list[Longs]:
-    """Return the steps of one epoch, each an array of numbers of windows that have about equal length.
+    """Return the steps of one epoch. Each is an array of window numbers; the windows of a step have similar lengths.
 
-    A step holds as many windows as `tokens` allows when padded, or exactly `windows` (the last of a pool may hold fewer).
-    Windows come in random order, or nearly in the given `order`.
+    A step has as many windows as fit into `tokens` padded tokens, or exactly `windows` (the last of a pool may have fewer).
+    The order is random, or nearly the given `order`.
     """
     random = np.random.default_rng([seed, epoch, task] if task else [seed, epoch])
     size = POOL if order is None else max(1, min(POOL, -(-len(order) // STAGES)))
@@ -81,18 +81,18 @@ def plan_epochs(
     windows: int | None = None,
     sampling: Sampling = "round_robin",
 ) -> Iterator[list[Turn]]:
-    """Yield the tasks and items of every step, epoch by epoch. The last epoch is whole too: `steps_in` says how much of it is
-    trained.
+    """Yield the tasks and items of every step, one list per epoch.
 
-    An epoch has as many steps as the tasks have together, so that every sampling does the same work:
+    The last epoch is whole too; `steps_in` returns how many of its steps are trained. An epoch has as many steps as the tasks
+    have together, so all samplings do the same work:
 
-    ``proportional``  each task has its own steps, in random order, so that every item is seen once
-    ``round_robin``   the tasks take turns
-    ``square_root``   a task has steps in proportion to the root of what it has of its own
-    ``annealed``      from proportional in the first epoch nearly to equal parts in the last
-    ``combined``      a step holds a batch of every task; an epoch has fewer of these
+    - ``proportional``: each task has its own number of steps, in random order, so every item is seen once.
+    - ``round_robin``: the tasks take turns.
+    - ``square_root``: the steps of a task are proportional to the square root of its own number of steps.
+    - ``annealed``: proportional in the first epoch, nearly equal for all tasks in the last.
+    - ``combined``: a step has a batch of every task, and an epoch has fewer steps.
 
-    A task that has more turns than steps begins anew, in another order; one that has fewer goes on in the next epoch.
+    A task with more turns than steps begins its next epoch, in another order. One with fewer continues in the next epoch.
     """
     names = list(lengths)
 
@@ -118,7 +118,7 @@ def plan_epochs(
 
 
 def steps_in(size: int, epochs: float) -> int:
-    """How many steps a training takes in an epoch of `size` steps, when so many epochs are left: a prefix of it.
+    """Return how many of the first steps of an epoch are trained. It has `size` steps, and `epochs` epochs are left.
 
     >>> steps_in(10, 2.5), steps_in(10, 0.25), steps_in(10, 0.01)
     (10, 2, 1)
@@ -148,7 +148,7 @@ def _endless(steps_of: Callable[[int], list[Longs]]) -> Iterator[tuple[int, Long
 
 
 def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs: float, seed: int) -> list[tuple[int, ...]]:
-    """Return which tasks make up each step of an epoch."""
+    """Return the tasks of each step of an epoch."""
     total, tasks = sum(sizes), len(sizes)
     if sampling == "combined":
         return [tuple(range(tasks))] * -(-total // tasks)
@@ -161,7 +161,7 @@ def _tasks_of_steps(sampling: Sampling, sizes: Sequence[int], epoch: int, epochs
 
 
 def apportion(weights: npt.NDArray[np.float64], total: int) -> Longs:
-    """Divide `total` into whole numbers, as near to the proportions of the weights as possible.
+    """Divide `total` into whole numbers that are as near as possible to the proportions of the weights.
 
     >>> apportion(np.array([1.0, 1.0, 4.0]), 10).tolist()
     [2, 2, 6]

@@ -1,4 +1,4 @@
-"""Records a training while it runs: its metrics, and a checkpoint that knows how many lines of metrics there are."""
+"""Record the metrics of a run while it trains, and its checkpoint, which has the length of the metrics file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 
 
 class Recording(Protocol):
-    """What a training loop needs of a recorder. `state` is where the training stands; the loop changes it."""
+    """The part of a recorder that a training loop uses. The loop updates `state`."""
 
     state: State
 
@@ -29,8 +29,8 @@ class Recording(Protocol):
 class Recorder:
     """``with Recorder(...) as recorder``: writes entries to the metrics file, and its state to the checkpoint.
 
-    It starts from the checkpoint if there is one. It cuts off the lines that were written after the checkpoint, because the
-    resumed training writes them again.
+    It starts from the checkpoint if there is one. It removes the lines that were written after the checkpoint, because the
+    resumed run writes them again.
     """
 
     def __init__(

@@ -1,11 +1,14 @@
 """Learning-rate schedules: pure functions of progress in [0, 1] that return a share of the highest rate.
 
-Each rises from 0 over the first `warmup` of training. Then: linear falls to 0 (Devlin et al. 2019); cosine falls to 0
-along half a wave, or, with hard restarts, along several, each from the top again (Loshchilov and Hutter 2017; paper 000
-asks for it as future work); exponential falls to `decay` of what it was whenever `decay_every` epochs are over (paper 002:
-to 0.96 with every epoch); constant stays.
+Each rises from 0 over the share `warmup` of the run. Then:
 
-Departure: the loop asks for the middle of a step, so that the first step does not have the rate 0.
+- linear falls to 0 (Devlin et al. 2019).
+- cosine falls to 0 along half a wave. With hard restarts it does so several times, each from the highest rate (Loshchilov
+  and Hutter 2017; paper 000 names it as future work).
+- exponential multiplies the rate by `decay` after every `decay_every` epochs (paper 002: by 0.96 after each epoch).
+- constant stays.
+
+Departure: the loop uses the progress at the middle of a step, so that the first step does not have the rate 0.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class Scheduled(Protocol):
 
 
 def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
-    """Return the share of the highest rate after `progress` of a training of `epochs`."""
+    """Return the share of the highest rate after the share `progress` of a run of `epochs` epochs."""
     match options.schedule:
         case "linear":
             return linear(progress, options.warmup)
@@ -47,7 +50,7 @@ def share_of_peak(options: Scheduled, progress: float, epochs: float) -> float:
 
 
 def linear(progress: float, warmup: float) -> float:
-    """Fall to 0 in a straight line.
+    """Return a share that falls to 0 in a straight line.
 
     >>> [linear(p, 0.2) for p in (0.0, 0.1, 0.2, 0.6, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
@@ -58,7 +61,7 @@ def linear(progress: float, warmup: float) -> float:
 
 
 def cosine(progress: float, warmup: float) -> float:
-    """Fall to 0 along half a cosine wave: slowly, fast, slowly.
+    """Return a share that falls to 0 along half a cosine wave: slowly, fast, slowly.
 
     >>> [round(cosine(p, 0.2), 6) for p in (0.1, 0.2, 0.6, 1.0)]
     [0.5, 1.0, 0.5, 0.0]
@@ -67,7 +70,7 @@ def cosine(progress: float, warmup: float) -> float:
 
 
 def cosine_restarts(progress: float, warmup: float, cycles: int) -> float:
-    """Fall to 0 along half a cosine wave `cycles` times; each starts at the highest rate.
+    """Return a share that falls to 0 along half a cosine wave `cycles` times; each starts at the highest rate.
 
     >>> [round(cosine_restarts(p, 0.0, 2), 6) for p in (0.0, 0.25, 0.5, 0.75, 1.0)]
     [1.0, 0.5, 1.0, 0.5, 0.0]
@@ -81,7 +84,7 @@ def cosine_restarts(progress: float, warmup: float, cycles: int) -> float:
 
 
 def exponential(progress: float, warmup: float, decay: float, epochs: float) -> float:
-    """Stay constant within an epoch and fall to `decay` of the rate after each.
+    """Return a share that is constant within an epoch and is multiplied by `decay` after each.
 
     >>> [exponential(p, 0.0, 0.5, 2.5) for p in (0.0, 0.39, 0.41, 0.81, 1.0)]
     [1.0, 1.0, 0.5, 0.25, 0.25]
@@ -91,7 +94,7 @@ def exponential(progress: float, warmup: float, decay: float, epochs: float) -> 
 
 
 def constant(progress: float, warmup: float) -> float:
-    """Stay at the highest rate.
+    """Return a share that stays at the highest rate.
 
     >>> [constant(p, 0.2) for p in (0.0, 0.1, 0.2, 1.0)]
     [0.0, 0.5, 1.0, 1.0]

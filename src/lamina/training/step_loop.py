@@ -1,6 +1,6 @@
-"""Provides what every training loop needs around its forward and backward passes. Fine-tuning and pretraining share it.
+"""The code that fine-tuning and pretraining share around their forward and backward passes.
 
-`StepLoop` goes through the steps that are left: it times them, records them, saves checkpoints and handles Ctrl-C.
+`StepLoop` iterates over the remaining steps: it times them, records them, saves checkpoints and handles Ctrl-C.
 The functions below it set the random seed, the precision and the learning rate of a step.
 """
 
@@ -21,14 +21,14 @@ from lamina.training.recording import Recording
 from lamina.utils.progress import Progress
 
 S = TypeVar("S")
-PlannedStep = tuple[int, Callable[[], S]]  # its epoch, and what makes its micro-batches
+PlannedStep = tuple[int, Callable[[], S]]  # its epoch, and the function that makes its micro-batches
 
 
 class StepLoop(Generic[S]):
     """``with StepLoop(...) as loop``: iterate over (epoch, micro-batches) and call `finish` once a step.
 
-    It starts at ``recorder.state.step`` and ends early when something sets ``recorder.state.stopped``. It saves a checkpoint
-    every `minutes` and at the end. Ctrl-C lets the step finish, saves and raises KeyboardInterrupt.
+    It starts at ``recorder.state.step`` and ends early if ``recorder.state.stopped`` is set. It saves a checkpoint every
+    `minutes` and at the end. After Ctrl-C it finishes the step, saves a checkpoint and raises KeyboardInterrupt.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class StepLoop(Generic[S]):
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether Ctrl-C was pressed; a second Ctrl-C stops at once."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C stops at once."""
     asked = False
 
     def ask(number: int, frame: object) -> None:
@@ -86,7 +86,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
     try:
         previous = signal.signal(signal.SIGINT, ask)
-    except ValueError:  # not the main thread: another part of the program handles Ctrl-C
+    except ValueError:  # only the main thread may set a handler
         yield lambda: False
         return
     try:
@@ -98,7 +98,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 def update_weights(optimizer: torch.optim.Optimizer, share: float, peak: float) -> None:
     """Take an optimiser step at `share` of the highest learning rate, then clear the gradients.
 
-    A parameter group has its own highest rate under the key ``peak``; `peak` is that of the others.
+    A parameter group can have its own highest rate under the key ``peak``; `peak` is the default.
     """
     for group in optimizer.param_groups:
         group["lr"] = share * group.get("peak", peak)
@@ -107,7 +107,10 @@ def update_weights(optimizer: torch.optim.Optimizer, share: float, peak: float) 
 
 
 def seed_of(*numbers: int) -> int:
-    """Return one seed for (seed, epoch, step, micro-batch): evaluation cannot change it, resuming needs no generator state."""
+    """Return one seed for (seed, epoch, step, micro-batch).
+
+    Evaluation does not change it, and a resumed run needs no generator state.
+    """
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -116,9 +119,9 @@ def autocast(device: torch.device, precision: torch.dtype) -> AbstractContextMan
 
 
 def epochs_of(of_steps: Sequence[int]) -> float:
-    """Return how many epochs the steps make up, from the epoch of each; the last counts by its share of the others' length.
+    """Return the number of epochs, from the epoch of each step. The last counts by its share of the others' mean length.
 
-    Epochs differ by a few steps, because each packs its windows anew: a whole last one must not count as more than one.
+    Each epoch packs its windows anew, so lengths differ by a few steps. A last epoch that is longer still counts as one.
 
     >>> epochs_of([0, 0, 1, 1, 2]), epochs_of([0, 0, 1, 1, 1])
     (2.5, 2.0)

@@ -1,4 +1,4 @@
-"""Recipe and datasets -> the plan of a training: which items make up which step, and what happens after which of them."""
+"""Make the plan of a run from its options and datasets: the items of each step, and the steps that store checkpoints."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class TrainingPlan(Sequence[tuple[int, Turn]]):
     """The epoch, the tasks and the items of every step."""
 
     steps: Sequence[tuple[int, Turn]]
-    epoch_sizes: Sequence[int]  # how many steps each epoch has when it is whole; training may stop within the last
-    epoch_items: int  # how many items an epoch has; with one task all of its items, usable or not
+    epoch_sizes: Sequence[int]  # steps of each whole epoch; training may stop within the last
+    epoch_items: int  # items of an epoch; with one task all of its items, usable or not
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -49,8 +49,11 @@ def make_plan(
     *,
     spent: float = 0.0,
 ) -> TrainingPlan:
-    """The items of every step. A time budget, less the seconds `spent` of it, becomes a number of steps by a short probe,
-    unless it is known already."""
+    """Return the items of every step.
+
+    A short measurement turns the time budget `train.minutes`, minus `spent` seconds, into a number of steps. A resumed run
+    passes `known_steps` instead.
+    """
     _check_usable(datasets)
     epochs = options.epochs
     if options.minutes is not None and known_steps:
@@ -74,11 +77,14 @@ def _check_usable(datasets: Datasets) -> None:
     for name, dataset in datasets.items():
         if not len(dataset.usable()):
             which = "" if name == "main" else f"tasks.{name}: "
-            raise LaminaError(f"{which}nothing to train on: no question with an answer that the tokenizer can see")
+            raise LaminaError(
+                f"{which}data.train: no question has an answer that covers a token, so there is nothing to train on. "
+                "Fix: name a file with answers in its contexts"
+            )
 
 
 def _epochs(options: TrainOptions, datasets: Datasets, epochs: float) -> Iterator[list[Turn]]:
-    """The steps of each whole epoch."""
+    """Yield the steps of each whole epoch."""
     for turns in plan_epochs(
         options.seed,
         epochs,
@@ -92,12 +98,15 @@ def _epochs(options: TrainOptions, datasets: Datasets, epochs: float) -> Iterato
 
 
 def _of_dataset(draw: Draw, dataset: AnyDataset) -> Draw:
-    """A plan counts usable items only; this gives their numbers among all items."""
+    """Return the draw with numbers among all items; a plan numbers the usable items only."""
     return draw._replace(items=dataset.usable(draw.task_epoch)[draw.items])
 
 
 def checkpoint_names(options: TrainOptions, plan: TrainingPlan) -> dict[int, str]:
-    """After which steps a checkpoint is stored, and its name: the epochs, after which a shorter training would have ended."""
+    """Return the steps that store a checkpoint, with its name: the number of epochs until then.
+
+    A shorter run of that many epochs would end at the same step.
+    """
     names: dict[int, str] = {}
     most = len(plan.epoch_sizes) if options.minutes is not None else options.epochs
     if options.checkpoints is None:
@@ -115,12 +124,12 @@ def checkpoint_names(options: TrainOptions, plan: TrainingPlan) -> dict[int, str
 
 
 def epoch_ends(plan: TrainingPlan) -> dict[int, int]:
-    """After how many steps each epoch has ended, with its number from 1; the last may be part of one."""
+    """Return the last step of each epoch with the epoch's number from 1. The last epoch may be incomplete."""
     return {step: epoch + 1 for step, (epoch, _) in enumerate(plan, 1) if step == len(plan) or plan[step][0] != epoch}
 
 
 def make_step(datasets: Datasets, turn: Turn, memory_tokens: int) -> Step:
-    """The micro-batches of a step."""
+    """Return the micro-batches of a step."""
     drawn = [(task, datasets[task].at(epoch), items) for task, epoch, items in turn]
     return tuple(
         (task, dataset.batch(items[run]))
@@ -132,8 +141,8 @@ def make_step(datasets: Datasets, turn: Turn, memory_tokens: int) -> Step:
 def _epochs_in(
     seconds: float, options: TrainOptions, datasets: Datasets, model: Model, losses: Mapping[str, Loss], holdout: Datasets
 ) -> float:
-    """How many epochs fit into so many seconds, by timing a few steps of each task that leave no trace."""
-    before = copy_weights(model)  # a batch norm's statistics move in a forward pass
+    """Return how many epochs fit into so many seconds. It times a few batches of each task, then restores the weights."""
+    before = copy_weights(model)  # a forward pass changes the statistics of batch norms
     tokens = dict.fromkeys(datasets, 0)  # of an epoch
     for turn in next(_epochs(options, datasets, 1.0)):
         for task, epoch, items in turn:
@@ -142,7 +151,7 @@ def _epochs_in(
     needed = 0.0
     for name, dataset in datasets.items():
         pace = _seconds_per_token(options, name, dataset, model, copy.deepcopy(losses[name]))
-        needed += 1.05 * pace * tokens[name]  # the optimiser takes the 5%
+        needed += 1.05 * pace * tokens[name]  # the optimiser needs the 5%
         needed += pace / 3 * len(holdout[name].windows.ids) / options.evaluate_every
     load_weights(model, before)
     return max(1e-6, seconds / needed)
@@ -168,5 +177,5 @@ def _seconds_per_token(options: TrainOptions, name: str, dataset: AnyDataset, mo
     for term in loss.terms:
         if isinstance(term, Remembers):
             term.rehearse(model)
-    probe()  # the first pass warms up
+    probe()  # the first measurement is slower, so it is not used
     return probe()

@@ -1,4 +1,4 @@
-"""The tasks of a recipe together: evaluated, fitted and scored, each by its kind."""
+"""Evaluate, fit and score all tasks of a recipe, each by its kind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Member:
 
 
 def decisions_json(decisions: Decisions) -> dict[str, dict[str, Any]]:
-    """Decisions as run.json has them."""
+    """Return decisions in the format of run.json."""
     return {name: decision.model_dump(mode="json", exclude_none=True) for name, decision in decisions.items()}
 
 
@@ -51,7 +51,7 @@ class TaskGroup:
         ]
 
     def evaluate(self, model: Model, datasets: Datasets, decisions: Decisions | None = None) -> Evaluation:
-        """The score of one task; with several tasks their mean, or the score of the task that the recipe chooses by."""
+        """Return the evaluation of all tasks. With several, its score is their mean, or that of the task `train.choose`."""
         found = {
             one.name: one.kind.evaluate(
                 one.outputs(model, datasets[one.name]),
@@ -70,7 +70,7 @@ class TaskGroup:
         return Evaluation(mean if self._choose == "mean" else scores[self._choose], metrics | {"mean": mean})
 
     def fit(self, model: Model, datasets: Datasets) -> Decisions:
-        """The decision of each task, fitted on its held-out split; the default where that is empty."""
+        """Return the decision of each task, fitted on its held-out split; the default if that is empty."""
         return {
             one.name: one.kind.fit(one.outputs(model, datasets[one.name]), datasets[one.name], one.settings)
             if datasets[one.name].examples
@@ -79,7 +79,7 @@ class TaskGroup:
         }
 
     def score(self, run: Run, model: Model, datasets: Datasets, decisions: Decisions, progress: Progress) -> None:
-        """Score all dev sets that there are; writes the scores, the predictions and the outputs."""
+        """Score the dev sets that are not empty, and write the scores, the predictions and the outputs."""
         scores: dict[str, ScoreTable] = {}
         for one in self._members:
             dataset = datasets[one.name]
@@ -100,7 +100,7 @@ class TaskGroup:
             write_json(run.scores, scores | self._overall(scores, datasets))
 
     def _overall(self, scores: Mapping[str, ScoreTable], datasets: Datasets) -> dict[str, ScoreTable]:
-        """Paper 002's overall scores, where all tasks are of sentences and every one has a dev set."""
+        """Return paper 002's overall scores if all are sentence tasks with a dev set; else an empty dictionary."""
         if len(scores) != len(self._members) or any(one.kind is not SENTENCES for one in self._members):
             return {}
         summary = overall(

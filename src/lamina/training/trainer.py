@@ -1,4 +1,4 @@
-"""Trains a recipe into a run folder."""
+"""Train a recipe and write its run folder."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-Watch = Callable[[float, float], bool]  # (share of the training done, score on the held-out splits) -> stop now?
+Watch = Callable[[float, float], bool]  # (share of the steps done, score on the held-out splits) -> whether to stop
 
 
 def train(
@@ -80,7 +80,8 @@ def train(
         progress: Where progress goes; nowhere if None.
         watch: Called after each evaluation with the share of the run that is done, from 0 to 1, and the score on the
             held-out split, in percent. True stops the run there.
-        **overrides: More changes of the recipe, by names with dots: ``**{"train.epochs": 0.5}``.
+        **overrides: More changes of the recipe, by names with dots: ``**{"train.epochs": 0.5}``. Type checkers accept a
+            ``dict[str, Any]`` here; `settings` takes any mapping.
 
     Returns:
         The paths of the run folder. `lamina.load` takes ``run.path``.
@@ -116,14 +117,14 @@ def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None,
     _check_recipe(run, recipe)
     with alone(run.path):
         if run.finished:
-            progress.say(f"{run.path}: this run has finished already")
+            progress.say(f"{run.path}: this run is already finished")
             return run
         source = encoders.find(recipe.encoder)
         build_on_meta(recipe, source)
         device = choose_device(recipe.train.device)
         remove_drafts(run.path)
         data = load_data(recipe, source, files, progress, dev=dev)
-        del files  # what was read but is not used need not stay in memory
+        del files  # frees the examples that are in no split
         group = TaskGroup(recipe, data.tokenizer)
         write_json(run.recipe, recipe.model_dump(mode="json"))
         model, state, data = _fit(run, recipe, data, group, device, progress, watch)
@@ -140,11 +141,11 @@ def _fit(
     progress: Progress,
     watch: Watch | None,
 ) -> tuple[Model, State, TrainingData]:
-    """The model with the weights that training chose, the state at the end, and the data with its stored states."""
+    """Return the model with the chosen weights, the state after the last step, and the data with its stored states."""
     options = recipe.train
     if options.threads:
         torch.set_num_threads(options.threads)
-    torch.manual_seed(options.seed)  # for weights that start at random
+    torch.manual_seed(options.seed)  # for random initial weights
     model = build_model(recipe, encoders.load(data.source)).to(device)
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
@@ -160,7 +161,7 @@ def _fit(
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
     if any(task.augment.per_epoch for task in recipe.tasks.values()):
-        progress.say("planning: the texts of every epoch are made once, to count its steps")
+        progress.say("planning: augmenting the texts of every epoch once, to count its steps")
     known = begun["steps"] if begun else None
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
     _warn_of_late_terms(memories, len(plan))
@@ -194,14 +195,14 @@ def _fit(
 def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
     for term in memories:
         if term.waits >= steps:
-            message = f"terms.{term.name} begins after {term.waits} steps, but there are {steps}: let it begin earlier"
+            message = f"terms.{term.name}: begins after {term.waits} steps, but the run has {steps}. Fix: let it begin earlier"
             warnings.warn(message, LaminaWarning, stacklevel=4)
 
 
 def _finish(
     run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, state: State, progress: Progress
 ) -> None:
-    """Writes the model, what was found out about it and its scores; run.json says last that the run has finished."""
+    """Write the model, its decisions, scores and costs. The last file is run.json, which marks the run as finished."""
     decisions = group.fit(model, data.holdout)
     costs = vars(state.costs) | peak_memory()
     began = time.monotonic()
@@ -221,7 +222,7 @@ def _finish(
 
 
 def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: RunInfo) -> None:
-    """The files that make a folder a finished run. Of an encoder that can be had again only what was trained is written."""
+    """Write the files of a finished run. If the encoder can be loaded again, only the trained weights are written."""
     make_folder(run.path)
     weights = trained_weights(model) if data.source.weights else dict(model.state_dict())
     with replacing(run.model) as temporary:
@@ -230,7 +231,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     write_json(run.encoder, data.source.config.to_json())
     shutil.copyfile(data.source.tokenizer, run.tokenizer)
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
-        below = os.path.relpath(folder.resolve(), run.path.resolve())  # a folder of runs can be moved as one
+        below = os.path.relpath(folder.resolve(), run.path.resolve())  # so a folder of runs can be moved
         info = {**info, "encoder": {**info["encoder"], "folder": below}}
     write_json(run.info, {**info, "finished": True})
 
@@ -239,10 +240,10 @@ def _check_folder(run: Run, *, resume: bool) -> None:
     """Raise LaminaError if a run would overwrite something."""
     if not run.recipe.exists():
         if foreign(run.path):
-            raise LaminaError(f"{run.path}: is there already and not a run of Lamina's: use another --out")
+            raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another --out")
         return
     if not resume:
-        raise LaminaError(f"{run.path}: there is a run here already: use --resume to go on with it, or another --out")
+        raise LaminaError(f"{run.path}: already has a run. Fix: use --resume to continue it, or another --out")
 
 
 def _check_recipe(run: Run, recipe: Recipe) -> None:
@@ -253,18 +254,18 @@ def _check_recipe(run: Run, recipe: Recipe) -> None:
     old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
     if old != written:
         different = changed(old, written)
-        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}): use another --out")
+        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}). Fix: use another --out")
 
 
 def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
-    """A run goes on only with what it began with; on another machine its numbers may differ in the last bits."""
+    """Raise LaminaError if the texts or weights changed since the run began. Warn if the machine or the versions changed."""
     for what, then, now in (
         ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
         ("the texts of data.train", old.get("windows"), new["windows"]),
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
     ):
         if then != now:
-            raise LaminaError(f"{run.path}: {what} changed since this run began: use another --out")
+            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another --out")
     machine: list[tuple[str, object, object]] = [
         ("threads", old.get("threads"), new["threads"]),
         ("device", old.get("device"), new["device"]),
@@ -272,7 +273,7 @@ def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
     ]
     for key, before, after in machine:
         if before != after:
-            message = f"{run.path}: {key} {before} then, {after} now: the weights may differ in their last bits"
+            message = f"{run.path}: {key} changed from {before} to {after}, so the weights may differ in their last bits"
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 

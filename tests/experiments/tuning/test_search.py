@@ -1,4 +1,4 @@
-"""Searches that train: trials in processes of their own, killed and gone on with."""
+"""Searches with real trials in processes, also killed and resumed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import Result, lamina
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tuning")]  # each trial is a process of its own
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tuning")]  # each trial is a process
 
-PATIENCE = 120.0  # seconds after which something hangs
+PATIENCE = 120.0  # seconds after which the search is considered stuck
 RATES = [1e-3, 1e-2]
 SPACE = f"[space]\ntrain.lr = {RATES}\n"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recipe with a training set and a dev set that is not there."""
+    """Write a recipe with a training set and a dev set that does not exist."""
     folder = tmp_path_factory.mktemp("tuning with spaces")
     (folder / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     recipe = tiny.SMALL_RECIPE.format(folder=folder) + "checkpoint_minutes = 0\nevaluate_every = 0.25\n"
@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def grid(folder: Path) -> Path:
-    """What a whole search leaves."""
+    """Run a whole search and return its folder."""
     result = tune(folder, "grid")
     assert result.code == 0, result.err
     (folder / "grid.txt").write_text(result.out)
@@ -58,15 +58,15 @@ def tune(folder: Path, out: str, *more: object, space: str = "space.toml") -> Re
 
 
 def trials(out: Path) -> list[dict[str, Any]]:
-    """The table without its times."""
+    """Return the table of the trials without its times."""
     found: list[dict[str, Any]] = read_json(out / "trials.json")
     for trial in found:
         trial.pop("minutes")
     return found
 
 
-def test_the_dev_set_is_never_read(grid: Path) -> None:
-    """It is not even there."""
+def test_dev_set_is_never_read(grid: Path) -> None:
+    """Name a dev set that does not exist."""
     assert not (grid.parent / "dev.json").exists()
     for number in range(2):
         run = Run(grid / "trials" / f"{number:03d}")
@@ -74,7 +74,7 @@ def test_the_dev_set_is_never_read(grid: Path) -> None:
         assert not run.scores.exists()
 
 
-def test_a_grid_search_ends_with_its_trials_the_best_first(grid: Path) -> None:
+def test_grid_search_sorts_its_trials_by_score(grid: Path) -> None:
     best, second = trials(grid)
     assert {best["number"], second["number"]} == {0, 1}
     assert best["score"] >= second["score"]
@@ -91,7 +91,7 @@ def test_a_grid_search_ends_with_its_trials_the_best_first(grid: Path) -> None:
     assert (grid / "trials.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_best_recipe_trains_and_is_scored_on_the_dev_set(grid: Path, tmp_path: Path) -> None:
+def test_best_recipe_trains_and_is_scored_on_the_dev_set(grid: Path, tmp_path: Path) -> None:
     dev = tmp_path / "dev.json"
     dev.write_text(json.dumps(to_squad(tiny.corpus(4))))
     data = read_json(grid / "best.json")["tasks"]["main"]["data"]
@@ -102,7 +102,7 @@ def test_the_best_recipe_trains_and_is_scored_on_the_dev_set(grid: Path, tmp_pat
     assert (tmp_path / "run" / "scores.json").exists()
 
 
-def test_two_workers_try_what_one_tries(grid: Path, folder: Path) -> None:
+def test_two_workers_train_the_same_trials_as_one(grid: Path, folder: Path) -> None:
     result = tune(folder, "two workers", "--workers", 2, "--json")
     assert result.code == 0, result.err
     printed = json.loads(result.out)
@@ -125,21 +125,21 @@ def started(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for(process: subprocess.Popen[bytes], run: Run, lines: int) -> None:
-    """Until a trial has recorded so many lines."""
+    """Wait until a trial has recorded so many lines."""
     deadline = time.monotonic() + PATIENCE
     while not (run.metrics.exists() and run.metrics.read_bytes().count(b"\n") >= lines):
-        assert process.poll() is None and time.monotonic() < deadline, "the search got nowhere"
+        assert process.poll() is None and time.monotonic() < deadline, "the search recorded too few lines in time"
         time.sleep(0.002)
 
 
-def test_killed_and_interrupted_it_goes_on_to_the_same_end(grid: Path, folder: Path) -> None:
+def test_killed_and_interrupted_search_resumes_to_the_same_result(grid: Path, folder: Path) -> None:
     out = folder / "killed"
     first, last = Run(out / "trials" / "000"), Run(out / "trials" / "001")
     with started(arguments(folder, "killed")) as process:
         wait_for(process, first, 6)
         os.kill(process.pid, signal.SIGKILL)
     assert not first.finished and first.checkpoint.exists(), "killed in the middle of a trial"
-    Lock(out / "trials" / ".000.lock").close()  # its worker has noticed, or we would wait here for the end of the trial
+    Lock(out / "trials" / ".000.lock").close()  # waits until its worker has ended
     assert not first.finished
 
     with started(arguments(folder, "killed", "--resume")) as process:
@@ -153,7 +153,7 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_end(grid: Path, folder: P
 
     result = tune(folder, "killed", "--resume")
     assert result.code == 0, result.err
-    assert "trial 0" not in result.err, "what has finished is not repeated"
+    assert "trial 0" not in result.err, "finished trials are not repeated"
     assert first.model.stat().st_mtime_ns == written
     assert trials(out) == trials(grid)
     for run in (first, last):
@@ -161,8 +161,8 @@ def test_killed_and_interrupted_it_goes_on_to_the_same_end(grid: Path, folder: P
     assert (out / "best.json").read_bytes() == (grid / "best.json").read_bytes()
 
 
-def test_halving_stops_a_bad_trial_early_and_a_failure_stops_nothing(folder: Path) -> None:
-    """With the rate of the second trial the loss is soon infinite."""
+def test_halving_stops_a_bad_trial_and_a_failed_trial_stops_nothing(folder: Path) -> None:
+    """Use a learning rate in the second trial that soon makes the loss infinite."""
     (folder / "halving.toml").write_text("[search]\nhalving = true\n[space]\ntrain.lr = [1e-2, 1e30, 1e-9]\n")
     result = tune(folder, "halving", space="halving.toml")
     assert result.code == 0, result.err
@@ -177,8 +177,8 @@ def test_halving_stops_a_bad_trial_early_and_a_failure_stops_nothing(folder: Pat
     assert "lower train.lr" in failed["problem"]
 
 
-def test_settings_that_do_not_go_together_stop_nothing(folder: Path) -> None:
-    """Each value goes with the first of the other field; a grid is looked through before it begins, a draw cannot be."""
+def test_settings_that_do_not_fit_stop_nothing(folder: Path) -> None:
+    """Combine values that only fit the first value of the other field. Unlike a grid, a draw cannot be checked before."""
     search = "[search]\nmethod = 'random'\ntrials = 8\n"
     (folder / "odd.toml").write_text(search + "[space]\nwindow.length = [64, 48]\nwindow.query = [16, 32]\n")
     result = tune(folder, "odd", "--set", "train.epochs=0.25", space="odd.toml")
@@ -190,31 +190,29 @@ def test_settings_that_do_not_go_together_stop_nothing(folder: Path) -> None:
     assert "raise window.length" in failed[0]["problem"]
 
 
-def test_the_same_settings_are_not_trained_twice(folder: Path) -> None:
+def test_equal_settings_are_not_trained_twice(folder: Path) -> None:
     (folder / "twins.toml").write_text("[search]\nmethod = 'tpe'\ntrials = 3\n[space]\ntrain.lr = [1e-3]\n")
     result = tune(folder, "twins", "--set", "train.epochs=0.5", space="twins.toml")
     assert result.code == 0, result.err
     assert [path.name for path in (folder / "twins" / "trials").glob("[!.]*")] == ["000"]
     scores = {trial["score"] for trial in trials(folder / "twins")}
     assert scores == {read_json(folder / "twins" / "trials" / "000" / "run.json")["score"]}
-    assert "trial 2: as trial 0" in result.err
+    assert "trial 2: same settings as trial 0" in result.err
 
 
-def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path) -> None:
+def test_search_resumes_only_with_the_same_recipe_and_space(grid: Path, folder: Path) -> None:
     (folder / "other.toml").write_text("[space]\ntrain.lr = [1e-4]\n")
     where = f"lamina: {grid}: "
-    assert (
-        tune(folder, "grid").err == where + "there is a search here already: use --resume to go on with it, or another --out\n"
-    )
-    changed = where + "the {} has changed since this search began: use another --out\n"
+    assert tune(folder, "grid").err == where + "already has a search. Fix: use --resume to continue it, or another --out\n"
+    changed = where + "the {} has changed since this search began. Fix: use another --out\n"
     assert tune(folder, "grid", "--resume", space="other.toml").err == changed.format("space")
     assert tune(folder, "grid", "--resume", "--set", "train.epochs=1").err == changed.format("recipe")
     lock = Lock(grid / ".lock")
-    busy = "another process is at work here: wait for its end, or use another --out\n"
+    busy = "another process is writing here. Fix: wait until it has ended, or use another --out\n"
     assert tune(folder, "grid", "--resume").err == where + busy
     lock.close()
-    assert tune(folder, "grid", "--resume").code == 0, "nothing is left to do"
-    assert tune(folder, ".").err.endswith(": is there already and not a search of Lamina's: use another --out\n")
+    assert tune(folder, "grid", "--resume").code == 0, "a finished search can be resumed"
+    assert tune(folder, ".").err.endswith(": already exists and is not a search of Lamina. Fix: use another --out\n")
 
 
 @pytest.mark.parametrize(
@@ -222,12 +220,16 @@ def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path)
     [
         ("train.lrr = [1e-4]", [], "{space}: train.lrr: no such field. Fix: did you mean train.lr?"),
         ("train.lr = [1e-4, -1]", [], "{space}: train.lr: Input should be greater than 0 (given: -1)"),
-        ("window.length = [64, 9999]", [], "window.length = 9999, but the positions of tiny end at 512: lower window.length"),
-        ("train.lr = [1e-4]", ["data.holdout=0"], "data.holdout = 0: a search scores its trials on a held-out split"),
+        (
+            "window.length = [64, 9999]",
+            [],
+            "window.length: is 9999, but tiny has 512 positions. Fix: set window.length to at most 512",
+        ),
+        ("train.lr = [1e-4]", ["data.holdout=0"], "data.holdout: is 0, but a search scores its trials on the held-out split"),
         ("train.lr = [1e-4]", ["data.train=nowhere.json"], "nowhere.json: "),
     ],
 )
-def test_mistakes_are_one_line_before_anything_trains(
+def test_mistakes_print_one_line_before_any_training(
     folder: Path, tmp_path: Path, space: str, settings: list[str], complaint: str
 ) -> None:
     (tmp_path / "space.toml").write_text(f"[space]\n{space}\n")
@@ -239,12 +241,15 @@ def test_mistakes_are_one_line_before_anything_trains(
     assert not list(tmp_path.glob("out/trials/*/metrics.jsonl"))
 
 
-def test_without_optuna_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_optuna_the_error_names_the_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     for module in ("search", "trials"):
         monkeypatch.delitem(sys.modules, f"lamina.experiments.tuning.{module}", raising=False)
     result = tune(folder, "without optuna")
-    assert (result.code, result.err) == (2, "lamina: a search needs Optuna: pip install 'lamina-qa[studies]'\n")
+    assert (result.code, result.err) == (
+        2,
+        "lamina: lamina tune: needs Optuna, which is not installed. Fix: pip install 'lamina-qa[studies]'\n",
+    )
     assert not (folder / "without optuna").exists()
 
 
@@ -253,7 +258,8 @@ def test_without_matplotlib_only_the_picture_is_missing(grid: Path, folder: Path
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = tune(folder, "grid", "--resume")
     assert result.code == 0
-    assert result.err == "no picture: pictures need matplotlib: pip install 'lamina-qa[plots]'\n"
+    fix = "Fix: pip install 'lamina-qa[plots]'"
+    assert result.err == f"no picture: {grid / 'trials.png'}: pictures need matplotlib. {fix}\n"
     assert "best: " in result.out and "picture" not in result.out
     monkeypatch.undo()
     assert tune(folder, "grid", "--resume").out.endswith(f"picture: {grid / 'trials.png'}\n")

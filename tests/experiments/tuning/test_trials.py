@@ -1,4 +1,4 @@
-"""What the database of trials chooses, stops and keeps, without training anything."""
+"""The database of trials: how it chooses settings, stops trials and stores them. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def by_layers(trial: Trial) -> float:
 
 
 def run_all(path: Path, wanted: Space, score: Callable[[Trial], float], *, sessions: int = 1) -> list[Trial]:
-    """A whole search; with several sessions, the database is opened anew so often."""
+    """Run a whole search; with several sessions, the database is opened again as often."""
     for session in range(sessions):
         with closing(TrialDatabase(path, wanted)) as database:
             for _ in range(-(-wanted.trials // sessions) if session < sessions - 1 else wanted.trials):
@@ -43,7 +43,7 @@ def run_all(path: Path, wanted: Space, score: Callable[[Trial], float], *, sessi
 
 
 @pytest.mark.parametrize("method", ["random", "tpe"])
-def test_ranges_are_kept(tmp_path: Path, method: str) -> None:
+def test_settings_are_within_their_ranges(tmp_path: Path, method: str) -> None:
     trials = run_all(tmp_path / "study.db", space(RANGES, method=method, trials=25), by_layers)
     assert len(trials) == 25
     for trial in trials:
@@ -54,14 +54,14 @@ def test_ranges_are_kept(tmp_path: Path, method: str) -> None:
     assert len({trial.settings["train.lr"] for trial in trials}) == 25
 
 
-def test_tpe_learns_where_scores_are_high(tmp_path: Path) -> None:
+def test_tpe_prefers_settings_with_high_scores(tmp_path: Path) -> None:
     trials = run_all(tmp_path / "study.db", space(RANGES, method="tpe", trials=40, seed=3), by_layers)
     early, late = (sum(map(by_layers, part)) / len(part) for part in (trials[:10], trials[-15:]))
     assert late > early + 0.5
 
 
 @pytest.mark.parametrize("method", ["random", "tpe"])
-def test_a_database_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path, method: str) -> None:
+def test_reopened_database_chooses_the_same_settings(tmp_path: Path, method: str) -> None:
     wanted = space(RANGES, method=method, trials=16, seed=5)
     whole = run_all(tmp_path / "whole.db", wanted, by_layers)
     assert run_all(tmp_path / "parts.db", wanted, by_layers, sessions=3) == whole
@@ -70,7 +70,7 @@ def test_a_database_that_is_opened_anew_goes_on_as_it_would_have(tmp_path: Path,
 
 
 @pytest.mark.parametrize("method", ["random", "tpe", "grid"])
-def test_a_database_killed_while_a_trial_chose_its_settings_goes_on(
+def test_database_killed_while_choosing_settings_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     fields = {"train.lr": [0.1, 0.2, 0.3], "tune.layers": [1, 2], "train.schedule": ["linear", "cosine"]}
@@ -93,7 +93,7 @@ def test_a_database_killed_while_a_trial_chose_its_settings_goes_on(
         assert database.begin() is None
 
 
-def test_a_trial_knows_its_twin(tmp_path: Path) -> None:
+def test_twin_has_the_same_settings(tmp_path: Path) -> None:
     with closing(TrialDatabase(tmp_path / "study.db", space({"train.lr": [0.1]}, method="random", trials=3))) as database:
         first, second = database.begin(), database.begin()
         assert first and second and database.twin(second) is None
@@ -101,7 +101,7 @@ def test_a_trial_knows_its_twin(tmp_path: Path) -> None:
         assert database.twin(second) == database.trials()[0]
 
 
-def test_a_grid_goes_in_order_and_can_grow(tmp_path: Path) -> None:
+def test_grid_is_in_order_and_can_grow(tmp_path: Path) -> None:
     fields = {"train.lr": [0.1, 0.2], "tune.layers": ["all", 1, 2]}
     first = space(fields, trials=2)
     assert len(run_all(tmp_path / "study.db", first, lambda trial: 0.0)) == 2
@@ -117,19 +117,19 @@ def test_halving_stops_the_worse_half_at_each_rung(tmp_path: Path) -> None:
         for _ in range(5):
             assert database.begin() is not None
         assert not database.should_stop(0, 0.1, 90.0), "not yet at a rung"
-        assert not database.should_stop(0, 0.125, 50.0), "nobody to be worse than"
+        assert not database.should_stop(0, 0.125, 50.0), "there is no other score"
         assert database.should_stop(1, 0.125, 40.0)
         assert not database.should_stop(2, 0.125, 95.0)
-        assert not database.should_stop(0, 0.25, 10.0), "its best score counts"
-        assert database.should_stop(3, 0.5, 60.0), "late at the first rung, but still judged"
-        assert not database.should_stop(4, 1.0, 1.0), "at its end nothing is left to stop"
+        assert not database.should_stop(0, 0.25, 10.0), "the best score so far counts"
+        assert database.should_stop(3, 0.5, 60.0), "a late report is compared at the first rung"
+        assert not database.should_stop(4, 1.0, 1.0), "a finished trial is not stopped"
         assert database.tell(1, 40.0, 1.0).state == "pruned"
         assert database.tell(0, 95.0, 1.0).state == "done"
     with closing(TrialDatabase(path, wanted)) as database:
         assert [trial.state for trial in database.trials()] == ["done", "pruned", "unfinished", "unfinished", "unfinished"]
         assert database.trials()[1].score == 40.0
-        assert not database.should_stop(3, 0.25, 99.0), "before it was stopped"
-        assert database.should_stop(3, 0.5, 99.0), "what was decided stands"
+        assert not database.should_stop(3, 0.25, 99.0), "before the step of the decision"
+        assert database.should_stop(3, 0.5, 99.0), "the decision stays"
         assert database.tell(3, 60.0, 1.0).state == "pruned"
 
 

@@ -1,4 +1,4 @@
-"""Does the question ask for a number? A score of the classifier token's vector: 1 for a number, 0 for anything else."""
+"""A head that scores whether a question asks for a number: 1 for a number, 0 for anything else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lamina.heads.queries import AskingHead
 
 
 class NumberHead(AskingHead):
-    """w . v + b for the classifier token's vector v."""
+    """Computes w . v + b for the classifier token's vector v."""
 
     slots = 1
     positions: Literal["cls"] = "cls"
@@ -31,7 +31,7 @@ class NumberHeadOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     slots: ClassVar[int] = NumberHead.slots
-    kind: ClassVar[str] = "numbers"  # of task
+    kind: ClassVar[str] = "numbers"  # the kind of task
     pooled: ClassVar[bool] = False
     objective: ClassVar[str] = "mse"
     type: Literal["number"] = "number"

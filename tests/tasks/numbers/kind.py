@@ -1,4 +1,4 @@
-"""Questions that are sorted by what they ask for: a number, or anything else."""
+"""A kind of task that classifies questions: whether they ask for a number."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class NumberDecision(Decision):
-    """A question asks for a number where its score is above the threshold."""
+    """The threshold of the score above which a question asks for a number."""
 
     type: Literal["numbers"] = "numbers"
     threshold: float = 0.5
 
 
 class Numbers(Questions):
-    """Outputs are the scores of every window, [W]. The label of a question: whether its first answer holds a digit."""
+    """The kind of number tasks. Outputs are scores of windows, [W]; the label is whether the first answer has a digit."""
 
     decision = NumberDecision
     predicts: tuple[str, ...] = ("predictions",)
@@ -46,7 +46,7 @@ class Numbers(Questions):
         return infer.items(data.windows)["scores"]
 
     def fit(self, outputs: Floats, data: Data[Example], settings: None) -> NumberDecision:
-        """The threshold of the highest accuracy: halfway between two neighbouring scores, or below all of them."""
+        """Return the threshold with the highest accuracy: halfway between two neighbouring scores, or below all of them."""
         means, gold = _means(outputs, data), _numeric(data.examples)
         known = np.unique(means)
         thresholds = np.concatenate([[known[0] - 1], (known[:-1] + known[1:]) / 2, [known[-1] + 1]])
@@ -75,7 +75,7 @@ class Numbers(Questions):
 
 
 def _means(outputs: Floats, data: Data[Example]) -> Doubles:
-    """[E] the score of each question: the mean over its windows."""
+    """Return the score of each question, [E]: the mean over its windows."""
     example, count = data.windows.example, len(data.examples)
     means: Doubles = np.bincount(example, outputs, count) / np.bincount(example, minlength=count)
     return means

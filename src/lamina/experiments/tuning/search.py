@@ -1,12 +1,12 @@
-"""Searches for the best settings of a recipe: a folder of trials, each a run.
+"""Search for the best settings of a recipe, and write a folder of trials, each a run.
 
-``search.json``   what is searched: the recipe, the space
-``study.db``      Optuna's study
-``trials/007``    a trial's run folder, without dev scores; a trial that repeats earlier settings has none
-``logs/007.log``  what its process wrote to standard error
-``trials.json``   the trials and their results, the best first
-``trials.png``    their scores by each field of the space
-``best.json``     the recipe with the best settings; `lamina train` accepts it
+- ``search.json``: the recipe and the space
+- ``study.db``: Optuna's study
+- ``trials/007``: a trial's run folder, without dev scores; a trial that repeats earlier settings has none
+- ``logs/007.log``: the standard error of its process
+- ``trials.json``: the trials and their results, the best first
+- ``trials.png``: their scores by each field of the space
+- ``best.json``: the recipe with the best settings; `lamina train` accepts it
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lamina.utils.progress import Progress, Silent
 try:
     from lamina.experiments.tuning.trials import Trial, TrialDatabase
 except ImportError:
-    raise LaminaError("a search needs Optuna: pip install 'lamina-qa[studies]'") from None
+    raise LaminaError("lamina tune: needs Optuna, which is not installed. Fix: pip install 'lamina-qa[studies]'") from None
 
 Make = Callable[[Settings], Recipe]  # the recipe with the settings of a trial
 
 
 @dataclass(frozen=True)
 class TuningResult:
-    """The result of a search: its trials, the best first, the recipe of the best, and the picture if there is one."""
+    """The result of a search: its trials (the best first), the best recipe's path, and the picture's path or None."""
 
     folder: Path
     trials: list[Trial]
@@ -55,9 +55,9 @@ def search_settings(
     name: str = "space",
     progress: Progress | None = None,
 ) -> TuningResult:
-    """Train the recipe with one setting of the space after another, into the folder `out`.
+    """Train the recipe with settings of the space, into the folder `out`, and return the trials.
 
-    `resume` continues a search that was stopped. `settings` are the recipe's own. `name` names the space in error messages.
+    `resume` continues a search that was stopped. `settings` change the recipe itself. `name` names the space in errors.
     """
     progress = progress or Silent()
     values = read_values(recipe)
@@ -81,7 +81,7 @@ def search_settings(
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
-    """Sort trials: finished ones by score, then those that were stopped, then those that failed."""
+    """Return the trials sorted: finished ones by score, then those that were stopped, then those that failed."""
     order = ("done", "pruned", "failed", "unfinished")
     return sorted(trials, key=lambda t: (order.index(t.state), 0.0 if t.score is None else -t.score, t.number))
 
@@ -106,7 +106,7 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
         if task.data.holdout == 0:
             where = "data" if name == "main" else f"tasks.{name}.data"
             raise LaminaError(
-                f"{where}.holdout = 0: a search scores its trials on a held-out split: set it to 0.05, for example"
+                f"{where}.holdout: is 0, but a search scores its trials on the held-out split. Fix: set it, for example to 0.05"
             )
     built = set()
     for settings in space.corners():
@@ -118,16 +118,16 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
 
 
 def _check_folder(out: Path, *, resume: bool) -> None:
-    """Refuse to overwrite a folder."""
+    """Raise LaminaError if the folder would be overwritten."""
     begun = (out / "search.json").exists()
     if not begun and foreign(out):
-        raise LaminaError(f"{out}: is there already and not a search of Lamina's: use another --out")
+        raise LaminaError(f"{out}: already exists and is not a search of Lamina. Fix: use another --out")
     if begun and not resume:
-        raise LaminaError(f"{out}: there is a search here already: use --resume to go on with it, or another --out")
+        raise LaminaError(f"{out}: already has a search. Fix: use --resume to continue it, or another --out")
 
 
 def _begin(out: Path, base: Recipe, space: Space) -> None:
-    """Write what is searched; a resumed search must search the same, but may have more trials or workers."""
+    """Write search.json. A resumed search must have the same recipe and space, but may have more trials or workers."""
     file = out / "search.json"
     searched = {
         "recipe": base.model_dump(mode="json"),
@@ -137,7 +137,7 @@ def _begin(out: Path, base: Recipe, space: Space) -> None:
         old = read_json(file)
         for part, now in searched.items():
             if old.get(part) != json.loads(json.dumps(now)):
-                raise LaminaError(f"{out}: the {part} has changed since this search began: use another --out")
+                raise LaminaError(f"{out}: the {part} has changed since this search began. Fix: use another --out")
     else:
         write_json(file, searched)
 
@@ -154,13 +154,13 @@ def _run(database: TrialDatabase, space: Space, out: Path, make: Make, progress:
                 if twin := database.twin(trial):
                     database.tell(trial.number, twin.score or 0.0, 0.0)
                     over.add(trial.number)
-                    progress.say(f"trial {trial.number}: as trial {twin.number}, {twin.score:.2f}")
+                    progress.say(f"trial {trial.number}: same settings as trial {twin.number}, {twin.score:.2f}")
                     progress.advance(1)
                     continue
                 progress.say(f"trial {trial.number}: {settings_line(trial.settings)}")
                 try:
                     recipe = make(trial.settings)
-                except LaminaError as error:  # its fields do not go together
+                except LaminaError as error:  # its fields do not fit each other
                     over.add(database.fail(trial.number, str(error)).number)
                     progress.say(f"trial {trial.number}: {error}")
                     progress.advance(1)
@@ -173,10 +173,10 @@ def _run(database: TrialDatabase, space: Space, out: Path, make: Make, progress:
                 code = pool.close(number)
                 if number not in over:
                     log = pool.log(number)
-                    raise LaminaError(f"trial {number}: its process ended with code {code}, see {log}: --resume tries it again")
+                    raise LaminaError(f"trial {number}: its process ended with code {code}. Fix: see {log}, then use --resume")
             elif "share" in report:
                 pool.reply(number, database.should_stop(number, report["share"], report["score"]))
-            elif "problem" in report and not report["trained"] and not over:  # before the first step: others would fail too
+            elif "problem" in report and not report["trained"] and not over:  # before any step: all trials would fail
                 raise LaminaError(report["problem"])
             else:
                 if "problem" in report:
@@ -191,7 +191,9 @@ def _run(database: TrialDatabase, space: Space, out: Path, make: Make, progress:
 def _write_best(out: Path, trials: Sequence[Trial], make: Make) -> Path:
     best = trials[0]
     if best.state != "done":
-        raise LaminaError(f"{out}: no trial trained to its end: {best.problem or 'all were stopped'}")
+        if best.problem:
+            raise LaminaError(f"{out}: no trial finished: {best.problem}")
+        raise LaminaError(f"{out}: no trial finished, because all were stopped. Fix: allow more trials with search.trials")
     write_json(out / "best.json", make(best.settings).model_dump(mode="json"))
     return out / "best.json"
 
@@ -203,7 +205,7 @@ def _draw(out: Path, space: Space, trials: Sequence[Trial], progress: Progress) 
     marked = [trial.state == "pruned" for trial in scored]
     try:
         plots.scatter_plot(out / "trials.png", panels, scores, y="score on the held-out split", faint=marked)
-    except LaminaError as error:  # a long search must not end without its results
+    except LaminaError as error:  # the results of a long search must not be lost
         progress.say(f"no picture: {error}")
         return None
     return out / "trials.png"

@@ -1,4 +1,4 @@
-"""Reads a space: which fields of a recipe to vary, over which values, and by which method. A TOML file:
+"""Read a space from a TOML file: the fields of a recipe to vary, their values, and the method of the search.
 
     [search]
     method = "tpe"
@@ -29,7 +29,7 @@ from lamina.utils.files import read_text
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 Settings = dict[str, Any]  # a value for each field of a space
 
-# These fields decide what is held out and how it is scored: scores with different ones cannot be compared.
+# These fields decide what is held out and how it is scored, so scores with different values cannot be compared.
 FIXED = (
     "train.seed",
     "train.choose",
@@ -56,7 +56,7 @@ class SearchOptions(BaseModel):
 
 
 class Range(BaseModel):
-    """From `low` to `high`, both included."""
+    """A range of numbers from `low` to `high`, both included."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -72,13 +72,15 @@ class Range(BaseModel):
     @model_validator(mode="after")
     def _sensible(self) -> Range:
         if self.low >= self.high:
-            raise ValueError(f"low = {self.low} must be less than high = {self.high}")
+            raise ValueError(f"low = {self.low} is not less than high = {self.high}. Fix: lower low or raise high")
         if self.log and self.low <= 0:
-            raise ValueError(f"low = {self.low} must be more than 0 where log = true")
+            raise ValueError(f"low = {self.low} is not above 0, which log = true needs. Fix: raise low or leave log out")
         if self.log and self.step is not None:
-            raise ValueError("log and step do not go together: leave one out")
+            raise ValueError("log and step exclude each other. Fix: leave one out")
         if self.step is not None and (Decimal(str(self.high)) - Decimal(str(self.low))) % Decimal(str(self.step)):
-            raise ValueError(f"step = {self.step} does not lead from {self.low} to {self.high}")
+            raise ValueError(
+                f"steps of {self.step} do not lead from {self.low} to {self.high}. Fix: choose a step that divides high - low"
+            )
         return self
 
     @property
@@ -118,7 +120,7 @@ class Space(BaseModel):
         return [dict(zip(self.space, values, strict=True)) for values in itertools.product(*choices)]
 
     def corners(self) -> Iterator[Settings]:
-        """Yield settings in which every value of a list and both ends of a range occur; a grid yields all of its settings."""
+        """Yield settings that together have every value of a list and both ends of a range. A grid yields all its settings."""
         if self.search.method == "grid":
             yield from self.grid()
             return
@@ -132,28 +134,30 @@ def read_space(path: Path) -> Space:
     try:
         values = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise LaminaError(f"{path}: not valid TOML ({error})") from None
+        raise LaminaError(f"{path}: is not valid TOML ({error}). Fix: correct this line") from None
     return parse_space(values, name=str(path))
 
 
 def parse_space(values: Mapping[str, Any], *, name: str = "space") -> Space:
     for table in ("search", "space"):
         if not isinstance(values.get(table, {}), dict):
-            raise LaminaError(f"{name}: {table}: expected a table")
+            raise LaminaError(f"{name}: {table} is not a table. Fix: write its fields below [{table}]")
     if odd := sorted(values.keys() - {"search", "space"}):
-        raise LaminaError(f"{name}: {odd[0]}: no such table; there are search and space")
+        raise LaminaError(f"{name}: {odd[0]}: there is no such table. Fix: choose one of search, space")
     options = _parsed(SearchOptions, values.get("search", {}), f"{name}: search")
     fields = {field: _values(f"{name}: {field}", found, options) for field, found in _flat(values.get("space", {}))}
     if not fields:
-        raise LaminaError(f'{name}: space: names no field of the recipe, such as "train.lr" = [1e-5, 3e-5]')
+        raise LaminaError(f'{name}: space: names no field of the recipe. Fix: add one, such as "train.lr" = [1e-5, 3e-5]')
     for field in fields:
         if field.endswith(FIXED) or "data.columns." in field:
-            raise LaminaError(f"{name}: {field}: cannot be searched: it decides which questions the trials are scored on")
+            raise LaminaError(
+                f"{name}: {field}: cannot be searched, because it decides how the trials are scored. Fix: leave it out"
+            )
     return Space(search=options, space=fields)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield fields by their full names, however the file nests them."""
+    """Yield the fields of nested tables by their full names."""
     for key, value in table.items():
         if isinstance(value, dict) and value and not Range.model_fields.keys() & value.keys():
             yield from _flat(value, f"{prefix}{key}.")
@@ -164,13 +168,17 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def _values(place: str, value: Any, options: SearchOptions) -> Range | tuple[Any, ...]:
     if isinstance(value, dict) and value:
         if options.method == "grid":
-            raise LaminaError(f'{place}: a grid needs a list of values: ranges are for search.method = "tpe" or "random"')
+            raise LaminaError(
+                f'{place}: a grid cannot have a range. Fix: write a list of values, or set search.method = "tpe" or "random"'
+            )
         return _parsed(Range, value, place)
     if not isinstance(value, list) or not value:
-        raise LaminaError(f"{place}: expected a list of values, or a range as {{ low = 1e-5, high = 1e-3 }}")
+        raise LaminaError(
+            f"{place}: is neither a list of values nor a range. Fix: write [1e-5, 1e-3] or {{ low = 1e-5, high = 1e-3 }}"
+        )
     written = [as_text(choice) for choice in value]
     if twice := next((text for text in written if written.count(text) > 1), None):
-        raise LaminaError(f"{place}: {twice} is there twice")
+        raise LaminaError(f"{place}: has {twice} twice. Fix: remove one")
     return tuple(value)
 
 
@@ -182,24 +190,25 @@ def _parsed(model: type[OptionsT], values: Any, place: str) -> OptionsT:
     field = str(problem["loc"][0]) if problem["loc"] else ""
     where = place if not field else f"{place}.{field}"
     if problem["type"] == "extra_forbidden":
-        raise LaminaError(f"{where}: no such field; there are {', '.join(model.model_fields)}")
+        raise LaminaError(f"{where}: there is no such field. Fix: choose one of {', '.join(model.model_fields)}")
     if problem["type"] == "missing":
-        raise LaminaError(f"{where}: is missing")
-    raise LaminaError(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+        raise LaminaError(f"{where}: is missing. Fix: add it")
+    message = problem["msg"].removeprefix("Value error, ")
+    raise LaminaError(f"{where}: {message}" if "Fix: " in message else f"{where}: {message}. Fix: change this value")
 
 
 def as_text(value: Any) -> str:
-    """Return a value as TOML and JSON write it."""
+    """Return a value in the notation that TOML and JSON share."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def as_settings(settings: Settings) -> list[str]:
-    """Return settings as ``--set`` takes them."""
+    """Return settings in the form of ``--set``."""
     return [f"{field}={as_text(value)}" for field, value in settings.items()]
 
 
 def settings_line(settings: Settings) -> str:
-    """Return settings in one line.
+    """Return settings as one line of text.
 
     >>> settings_line({"train.lr": 3e-05, "head.type": "span"})
     'train.lr=3e-05 head.type=span'

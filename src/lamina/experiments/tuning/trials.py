@@ -1,11 +1,11 @@
-"""Keeps the trials of a search in a SQLite file, through Optuna. Only the leading process opens it.
+"""Store the trials of a search in a SQLite file, with Optuna. Only the main process opens it.
 
-The settings of trial N depend on the search's seed, on N and on the scores of earlier trials, and on nothing else. So a
-search that was killed continues with the same settings.
+The settings of trial N depend only on the search's seed, on N and on the scores of earlier trials. So a search that was
+killed continues with the same settings.
 
-Halving is Optuna's asynchronous successive halving with a factor of 2 and rungs after 1/8, 1/4 and 1/2 of a training: a trial
-that reaches a rung goes on if its best score so far is in the better half of all scores at that rung. No trial waits for
-others, so with several workers their speed decides which trials are stopped.
+Halving is Optuna's asynchronous successive halving with a factor of 2 and rungs after 1/8, 1/4 and 1/2 of a run. A trial
+continues after a rung if its best score so far is in the better half of all scores at that rung. No trial waits for others,
+so with several workers their speed decides which trials are stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from optuna.trial import Trial as Running
 
 from lamina.experiments.tuning.space import Range, Settings, Space, as_text
 
-STEPS = 1000  # of a training, as Optuna counts it
+STEPS = 1000  # the length of a run in Optuna's steps
 FIRST_RUNG = STEPS // 8
 Outcome = Literal["unfinished", "done", "pruned", "failed"]
 OUTCOMES: dict[TrialState, Outcome] = {
@@ -63,7 +63,7 @@ class TrialDatabase:
             load_if_exists=True,
         )
         for found in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-            self._choose(found.number)  # it may have been killed while it chose
+            self._choose(found.number)  # the process may have been killed before all settings were chosen
         if space.search.method == "grid":
             begun = len(self._study.get_trials(deepcopy=False))
             for settings in space.grid()[begun : space.trials]:
@@ -78,7 +78,7 @@ class TrialDatabase:
         return [self._trial(found) for found in self._study.get_trials(deepcopy=False) if found.state != TrialState.WAITING]
 
     def begin(self) -> Trial | None:
-        """Begin the next trial, if there is one."""
+        """Begin the next trial and return it; None if there is no other."""
         number = len(self.trials())
         if number >= self._space.trials:
             return None
@@ -92,7 +92,7 @@ class TrialDatabase:
         return next((old for old in self.trials() if old.state == "done" and old.settings == trial.settings), None)
 
     def should_stop(self, number: int, share: float, score: float) -> bool:
-        """Record a trial's score after a share of its training, and return whether halving stops it there."""
+        """Record a trial's score after a share of its steps, and return whether halving stops it there."""
         step = round(STEPS * share)
         trial = self._running(number)
         if "pruned" in trial.user_attrs:  # decided before the search was killed
@@ -107,13 +107,13 @@ class TrialDatabase:
         return True
 
     def tell(self, number: int, score: float, minutes: float) -> Trial:
-        """End a trial that has trained."""
+        """Record the score of a trial that ended, and return the trial."""
         trial = self._running(number)
         trial.set_user_attr("score", score)
         trial.set_user_attr("minutes", minutes)
         pruned = "pruned" in trial.user_attrs
-        told = self._study.tell(number, None if pruned else score, TrialState.PRUNED if pruned else TrialState.COMPLETE)
-        return self._trial(told)
+        ended = self._study.tell(number, None if pruned else score, TrialState.PRUNED if pruned else TrialState.COMPLETE)
+        return self._trial(ended)
 
     def fail(self, number: int, problem: str) -> Trial:
         trial = self._running(number)
@@ -121,7 +121,10 @@ class TrialDatabase:
         return self._trial(self._study.tell(number, state=TrialState.FAIL))
 
     def _choose(self, number: int) -> None:
-        """Choose the settings that the trial lacks. TPE chooses all fields together, random search each by its own seed."""
+        """Choose the settings that the trial does not have yet.
+
+        TPE chooses all fields together; random search chooses each with its own seed.
+        """
         self._study.sampler = self._sampler(number)
         trial = self._running(number)
         for place, (field, values) in enumerate(self._space.space.items()):
@@ -129,7 +132,7 @@ class TrialDatabase:
             _suggest(trial, field, values)
 
     def _running(self, number: int) -> Running:
-        """Return a trial for writing, also one that another process has begun."""
+        """Return a trial that can be changed, also if another process began it."""
         return Running(self._study, self._frozen(number)._trial_id)
 
     def _frozen(self, number: int) -> FrozenTrial:
@@ -140,8 +143,9 @@ class TrialDatabase:
         for field, values in self._space.space.items():
             value = found.params[field]
             settings[field] = value if isinstance(values, Range) else json.loads(value)
-        told = found.user_attrs
-        return Trial(found.number, settings, OUTCOMES[found.state], told.get("score"), told.get("minutes"), told.get("problem"))
+        stored = found.user_attrs
+        results = stored.get("score"), stored.get("minutes"), stored.get("problem")
+        return Trial(found.number, settings, OUTCOMES[found.state], *results)
 
     def _sampler(self, *place: int) -> BaseSampler:
         seed = int(np.random.SeedSequence((self._space.search.seed, *place)).generate_state(1)[0])

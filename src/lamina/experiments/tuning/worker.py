@@ -1,7 +1,7 @@
-"""Trains one trial in a process of its own.
+"""Train one trial in its own process.
 
-It reads the trial as a line of JSON from standard input, and reports lines of JSON on standard output: a score after each
-evaluation, and the result at the end. The reply to a score says whether to stop.
+The process reads the trial as a line of JSON from standard input. It writes lines of JSON to standard output: a score after
+each evaluation, and the result at the end. The reply to a score is whether to stop.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from lamina.utils.run_folder import Run
 
 
 def main() -> None:
-    heard: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_listen, args=(heard,), daemon=True).start()
-    job = heard.get()
+    received: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_listen, args=(received,), daemon=True).start()
+    job = received.get()
 
     def watch(share: float, score: float) -> bool:
         _report(share=share, score=score)
-        return bool(heard.get())
+        return bool(received.get())
 
     run = Run(Path(job["run"]))
-    lock = Lock(run.path.with_name(f".{run.path.name}.lock"))  # waits for the end of an orphan of a search that was killed
+    lock = Lock(run.path.with_name(f".{run.path.name}.lock"))  # a worker of a killed search may still be running
     try:
         if run.path.exists() and not run.recipe.exists():  # killed before it began
             shutil.rmtree(run.path)
         train(parse_recipe(job["recipe"], name=str(run.recipe)), run.path, resume=True, watch=watch, dev=False)
         info = read_json(run.info)
         if info["score"] is None:
-            raise LaminaError("nothing was held out to score the trials by: set data.holdout higher")
+            raise LaminaError("data.holdout: the held-out split is empty, so trials have no score. Fix: raise data.holdout")
         seconds = sum(info["costs"][f"{part}_seconds"] for part in ("store", "train", "evaluate"))
         _report(score=info["score"], minutes=seconds / 60)
     except LaminaError as error:
@@ -48,14 +48,14 @@ def main() -> None:
         raise SystemExit(130) from None
     finally:
         lock.close()
-    os._exit(0)  # taking an interpreter with torch apart takes longer than some trials
+    os._exit(0)  # the normal end of an interpreter with torch takes longer than some trials
 
 
-def _listen(heard: queue.Queue[Any]) -> None:
-    """Queue what the leading process sends. End when it is gone: a resumed search must not find this trial running."""
-    with os.fdopen(os.dup(0), encoding="utf-8") as lines:  # ours alone: sys.stdin could not be closed while we wait here
+def _listen(received: queue.Queue[Any]) -> None:
+    """Queue the messages of the main process. End this process when the main one ends, so that a resumed search can begin."""
+    with os.fdopen(os.dup(0), encoding="utf-8") as lines:  # a copy, because sys.stdin cannot be closed while a thread reads it
         for line in lines:
-            heard.put(json.loads(line))
+            received.put(json.loads(line))
     os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Runs the workers of a search: starts them, talks to them and stops them. The leading process uses it."""
+"""Start the workers of a search, exchange messages with them and stop them. The main process uses it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import NamedTuple, TypedDict
 from lamina.config.recipe import Recipe
 from lamina.utils.files import make_folder
 
-PATIENCE = 60.0  # seconds in which a worker must have saved its state
+PATIENCE = 60.0  # seconds that a worker has to save its state
 
 
 class TrialReport(TypedDict, total=False):
-    """What a worker reports: `share` and `score` after an evaluation; at the end `score`, `minutes` or `problem`, `trained`."""
+    """A worker's report: `share`, `score` after an evaluation; at the end `score`, `minutes` or `problem`, `trained`."""
 
-    share: float  # of the training done
+    share: float  # of the steps done
     score: float
     minutes: float
     problem: str
@@ -31,7 +31,7 @@ class TrialReport(TypedDict, total=False):
 
 
 class Message(NamedTuple):
-    """From the worker of a trial; without a report, its process has ended."""
+    """A message from the worker of a trial. Without a report, its process has ended."""
 
     number: int
     report: TrialReport | None
@@ -43,7 +43,7 @@ class _Worker(NamedTuple):
 
 
 class WorkerPool:
-    """``with WorkerPool(folder, 2) as pool``: processes that train trials in ``folder/trials``; all end with the block."""
+    """``with WorkerPool(folder, 2) as pool``: processes that train trials in ``folder/trials``. They end with the block."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder = folder
@@ -60,7 +60,7 @@ class WorkerPool:
         """Ask the running workers to save their state and stop."""
         for number, worker in self._workers.items():
             worker.process.send_signal(signal.SIGINT)
-            self.reply(number, False)  # it may be waiting to hear whether to stop
+            self.reply(number, False)  # it may be waiting for a reply
         try:
             for worker in self._workers.values():
                 with suppress(subprocess.TimeoutExpired):
@@ -85,7 +85,7 @@ class WorkerPool:
         return self._folder / "logs" / f"{number:03d}.log"
 
     def start(self, number: int, recipe: Recipe) -> None:
-        threads = str(max(1, (os.cpu_count() or 1) // self._size))  # together as many as there are cores
+        threads = str(max(1, (os.cpu_count() or 1) // self._size))  # all workers together use every core once
         with self.log(number).open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "lamina.experiments.tuning.worker"],
@@ -94,7 +94,7 @@ class WorkerPool:
                 stderr=log,
                 text=True,
                 env={"OMP_NUM_THREADS": threads} | os.environ,
-                start_new_session=True,  # Ctrl-C goes to the leading process alone
+                start_new_session=True,  # only the main process gets Ctrl-C
             )
         self._workers[number] = _Worker(process, threading.Thread(target=self._listen, args=(number, process), daemon=True))
         self._workers[number].listener.start()
@@ -103,7 +103,7 @@ class WorkerPool:
     def reply(self, number: int, value: object) -> None:
         pipe = self._workers[number].process.stdin
         assert pipe is not None
-        with suppress(BrokenPipeError):  # it has ended: a message of its own says so
+        with suppress(BrokenPipeError):  # the worker has ended: its last message reports that
             pipe.write(json.dumps(value) + "\n")
             pipe.flush()
 
@@ -112,7 +112,7 @@ class WorkerPool:
         return self._messages.get()
 
     def close(self, number: int) -> int:
-        """Return the exit code of a worker that has closed its end of the pipe, or was killed."""
+        """Wait for a worker that has closed its pipe or was killed, and return its exit code."""
         process, listener = self._workers.pop(number)
         listener.join()
         code = process.wait()
