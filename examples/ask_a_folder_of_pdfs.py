@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lamina
-from lamina.reader.documents import read_document
 
 COLUMNS = ("file", "question", "answer", "place", "confidence", "sentence")
 
@@ -42,7 +41,7 @@ def main() -> None:
 
 def rows(reader: lamina.Reader, file: Path, questions: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each question. Without an answer, the answer and its place are empty."""
-    document = read_document(file)
+    document = lamina.read_document(file)
     for reply in reader.answer(questions, document.text):
         answer, place, sentence = "", "", ""
         if reply.answer is not None:

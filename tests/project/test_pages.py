@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import lamina as lamina_package
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import TYPES
 from lamina.experiments.tuning.space import parse_space
@@ -118,6 +119,11 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     loads = re.compile(r'<(?:link|script|img)\b[^>]*?(?:href|src)="?(https?://[^"> ]+)')
     loaded = {found for page in (tmp_path / "site").rglob("*.html") for found in loads.findall(page.read_text("utf-8"))}
     assert loaded == set(), "pages must load nothing from elsewhere"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    named = re.findall(r"^::: lamina\.(\w+)$", text_of("docs/reference/python.md"), re.MULTILINE)
+    assert sorted(named) == sorted(set(lamina_package.__all__) - {"__version__"})
 
 
 def test_every_page_is_in_the_navigation() -> None:
