@@ -200,7 +200,7 @@ def test_a_wrong_value_is_shown_beside_what_is_allowed() -> None:
     assert problem({"train": {"keep": "worst"}}) == "train.keep: Input should be 'best' or 'last' (given: 'worst')"
     assert problem({"train": {"seed": "x"}}).endswith("(given: 'x')")
     narrow = parse_recipe({"data": {"train": "t"}, "window": {"length": 64, "query": 64}})
-    with pytest.raises(LaminaError, match=r"window\.length = 64 leaves -4 tokens of context beside a query of 64"):
+    with pytest.raises(LaminaError, match=r"window\.length: 64 leaves -4 tokens of context beside a query of 64"):
         build_on_meta(narrow)
 
 

@@ -139,9 +139,9 @@ def test_what_cannot_be_made_names_the_sentence() -> None:
         make_sentence_windows([PAIRS[0], Sentence("b", "x")], tokenizer(), YES_NO, length=16, sides=2)
     with pytest.raises(LaminaError, match="sentence b: has no second text"):
         make_sentence_windows([PAIRS[0], Sentence("b", "x")], tokenizer(), YES_NO, length=16, sides=1)
-    with pytest.raises(LaminaError, match=r"sentence z: the label 'maybe' is none of data\.classes: no, yes"):
+    with pytest.raises(LaminaError, match=r"sentence z: the label 'maybe' is not in data\.classes\. Fix: .* one of no, yes"):
         make_sentence_windows([Sentence("z", "x", None, "maybe")], tokenizer(), YES_NO, length=16, sides=1)
-    with pytest.raises(LaminaError, match=r"window\.length = 4 is too short: 3 of them are special tokens"):
+    with pytest.raises(LaminaError, match=r"window\.length: 4 is too short, 3 of them are special tokens"):
         make_sentence_windows(PAIRS, tokenizer(), YES_NO, length=4, sides=1)
 
 

@@ -169,9 +169,9 @@ def test_pieces_are_the_windows_in_order(examples: list[Example], options: Windo
 
 def test_a_question_that_leaves_no_room_is_named() -> None:
     options = WindowOptions(length=16, overlap=4, query=None)
-    with pytest.raises(LaminaError, match=r"question 2 has 12 tokens, which leaves no room"):
+    with pytest.raises(LaminaError, match=r"question 2: has 12 tokens, which leaves no room"):
         Cutting(["who?", "who " * 12], ["x y"] * 2, tokenizer(), options)
-    with pytest.raises(LaminaError, match=r"question 1 has 10 tokens, which leaves no room"):
+    with pytest.raises(LaminaError, match=r"question 1: has 10 tokens, which leaves no room"):
         Cutting(["who " * 10], ["a b c d"], tokenizer(), options)  # three fit, but four must overlap
     for question, text in (("who " * 12, "x"), ("who " * 10, "a b c"), ("who " * 13, "")):
         assert len(Cutting([question], [text], tokenizer(), options)) == 1  # it fits as it is

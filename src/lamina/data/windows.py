@@ -47,7 +47,7 @@ class WindowOptions(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> WindowOptions:
         if self.step is not None and self.overlap is not None:
-            raise ValueError("window.step and window.overlap: both are given. Fix: give one of them")
+            raise ValueError("step and overlap are both given. Fix: give one of them")
         return self
 
     def check(self) -> None:
