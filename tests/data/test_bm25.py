@@ -1,4 +1,4 @@
-"""BM25 against a naive one, and questions put to several paragraphs."""
+"""BM25 compared with a naive implementation, and questions with several paragraphs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_particle_does_not_hide_a_word() -> None:
 
 
 @pytest.mark.parametrize("hits", ["drop", "answerable", "impossible"])
-def test_each_question_gets_its_own_paragraph_and_those_most_like_it(hits: Hits, tmp_path: Path) -> None:
+def test_each_question_gets_its_own_and_the_most_similar_paragraphs(hits: Hits, tmp_path: Path) -> None:
     examples = corpus()
     made = with_neighbours(examples, 4, seed=3, hits=hits)
     path = tmp_path / "a.jsonl"
@@ -113,7 +113,7 @@ def test_the_order_is_drawn_by_the_seed() -> None:
     assert with_neighbours(examples, 3, seed=1) == with_neighbours(examples, 3, seed=1)
 
 
-def test_the_own_paragraph_keeps_its_place(tmp_path: Path) -> None:
+def test_the_own_paragraph_keeps_its_answers(tmp_path: Path) -> None:
     text = "An owl, then a barn owl."
     examples = [Example("a", "Which owl?", text, (Answer("owl", 20),), "a", "t"), Example("b", "Who?", "Nobody.", (), "b", "u")]
     multi_context.write_questions(tmp_path / "a.json", with_neighbours(examples, 5).questions)

@@ -131,7 +131,7 @@ def test_usual_names_of_columns(
     assert [record.getMessage() for record in caplog.records] == ([] if note is None else [f"{path}: columns: {note}"])
 
 
-def test_of_two_columns_the_first_in_the_documented_order_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_column_in_the_documented_order_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{**row, "text": "An owl.", "query": "?"} for row in ROWS]
     with caplog.at_level(logging.WARNING, "lamina"):
         assert load_examples(str(written(tmp_path / "own.csv", rows))) == EXAMPLES
@@ -161,7 +161,7 @@ SPAN = {"start": 28, "end": 31, "text": "owl", "labels": ["Answer"]}
 
 
 def task(number: int, question: str, *annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as Label Studio exports it for its question answering template."""
+    """Return a task as Label Studio exports it for its question answering template."""
     return {
         "id": number,
         "data": {"text": CONTEXT, "question": question, "title": "Owls"},

@@ -34,7 +34,7 @@ def test_every_finite_number_is_a_score(number: float) -> None:
     assert as_score(str(number)) == number
 
 
-def test_what_labels_seem_to_mean() -> None:
+def test_labels_are_guessed_as_classes_or_scores() -> None:
     assert labels_in(["10", "9", "10"]).classes == ("9", "10")
     assert labels_in(["yes", "1", "no"]).classes == ("1", "no", "yes")
     assert labels_in(["0.0", "1.0"]).classes == ("0.0", "1.0")

@@ -59,7 +59,7 @@ def test_the_seed_decides() -> None:
     assert len({tuple(e.article for e in hold_out_articles(examples, 0.3, seed)[1]) for seed in range(8)}) > 4
 
 
-def test_a_share_of_nothing_holds_nothing_out() -> None:
+def test_a_share_of_zero_holds_nothing_out() -> None:
     examples = corpus(1)
     assert hold_out_articles(examples, 0, 0) == (examples, [])
 
@@ -91,7 +91,7 @@ def pairs(texts: list[tuple[int, int]], labels: list[str]) -> list[Sentence]:
     ]
 
 
-def said(sentences: list[Sentence]) -> set[str]:
+def texts_of(sentences: list[Sentence]) -> set[str]:
     return {" ".join(text.lower().split()) for s in sentences for text in (s.first, s.second) if text}
 
 
@@ -103,13 +103,13 @@ def said(sentences: list[Sentence]) -> set[str]:
     st.integers(0, 9),
 )
 def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labels: list[str], share: float, seed: int) -> None:
-    rows = pairs([(1000, 0), *texts], labels)  # one row at least shares no text
+    rows = pairs([(1000, 0), *texts], labels)  # at least one row shares no text
     try:
         kept, held = hold_out_sentences(rows, share, seed)
     except LaminaError:
         assert len(groups(rows)) == 1
         return
-    assert not said(kept) & said(held)
+    assert not texts_of(kept) & texts_of(held)
     assert [row for row in rows if row in kept] == kept, "the old order"
     assert [row for row in rows if row in held] == held
     assert len(kept) + len(held) == len(rows)
@@ -121,8 +121,8 @@ def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labe
 
 
 def groups(rows: list[Sentence]) -> list[set[str]]:
-    """Rows that share texts, found by joining until nothing more joins."""
-    found = [({row.id}, said([row])) for row in rows]
+    """Return the groups of rows that share texts, by merging until nothing changes."""
+    found = [({row.id}, texts_of([row])) for row in rows]
     joined = True
     while joined:
         joined = False
@@ -171,7 +171,7 @@ def test_at_most_so_many_of_each_class(labels: list[str], count: int, seed: int)
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 9))
-def test_every_nth_is_set_aside(items: list[int], n: int) -> None:
+def test_every_nth_item_is_separated(items: list[int], n: int) -> None:
     rest, chosen = every(items, n)
     assert chosen == [item for position, item in enumerate(items) if position % n == 0]
     assert rest == [item for position, item in enumerate(items) if position % n != 0]
@@ -183,7 +183,7 @@ def test_quora_s_dev_split_by_convention(shared: Path) -> None:
     rest, dev = every(rows, 8)
     assert (len(rest), len(dev)) == (17685, 2527)
     kept, held = hold_out_sentences(rest, 0.05, 0)
-    assert not said(kept) & said(held)
+    assert not texts_of(kept) & texts_of(held)
     assert len(held) == pytest.approx(0.05 * len(rest), abs=1)
     shares = [sum(row.label == "1.0" for row in part) / len(part) for part in (kept, held)]
     assert shares[0] == pytest.approx(shares[1], abs=0.005)
@@ -195,7 +195,7 @@ GROUPS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=2, m
 
 
 def grouped(answerable: list[list[bool]]) -> list[Example]:
-    """Questions whose contexts hold an answer or not, each context of an article of its own."""
+    """Return questions whose contexts hold an answer or not, each context in an article of its own."""
     return [
         Example(f"{q}#{k}", "?", f"x {q} {k}", (Answer("x", 0),) if holds else (), f"{q}", f"article {(3 * q + k) % 5}")
         for q, question in enumerate(answerable)
@@ -257,8 +257,8 @@ def test_questions_are_drawn_with_all_of_their_contexts(answerable: list[list[bo
     assert sample_questions(examples, None, seed) == first_questions(examples, None) == examples
 
 
-def test_what_held_out_questions_are_answered_from_is_not_trained_on_as_empty() -> None:
-    texts = [f"x {number}" for number in range(4)]  # each is the own text of a question and beside another's
+def test_texts_that_answer_held_out_questions_are_not_trained_on_as_unanswerable() -> None:
+    texts = [f"x {number}" for number in range(4)]  # each is the own text of one question and another text of a second one
     examples = [
         Example(f"{q}#{k}", "?", texts[(q + k) % 4], (Answer("x", 0),) if k == 0 else (), f"{q}", f"article {q}")
         for q in range(4)

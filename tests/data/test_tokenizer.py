@@ -23,7 +23,7 @@ from tests.tiny import tokenizer
 
 @pytest.fixture
 def roberta(tmp_path: Path) -> Path:
-    """A byte-level vocabulary of single letters with RoBERTa's way to join a pair."""
+    """Write a byte-level vocabulary of single letters with the special tokens of RoBERTa."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *letters])}
     built = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
@@ -52,7 +52,7 @@ def test_bert_s_special_ids() -> None:
     assert (tokenizer().pad, tokenizer().unknown, tokenizer().vocabulary) == (0, 100, 30522)
 
 
-def test_the_layout_rebuilds_what_the_library_makes_of_a_pair() -> None:
+def test_the_layout_rebuilds_an_encoded_pair() -> None:
     ours = tokenizer()
     raw = tokenizers.Tokenizer.from_file(str(ours.path))
     raw.no_truncation()
@@ -97,7 +97,7 @@ def test_the_fingerprint_is_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"model": 3}', b"\xff\xfe", b"not json"])
-def test_a_broken_file_is_the_user_s_to_mend(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_raises_lamina_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
     with pytest.raises(LaminaError, match=r"tokenizer\.json: not a tokenizer\.json that can be read"):
@@ -117,7 +117,7 @@ def test_a_pair_without_a_classifier_token_is_refused(tmp_path: Path) -> None:
         Tokenizer(path)
 
 
-def test_scripts_are_those_that_the_vocabulary_can_write() -> None:
+def test_scripts_are_those_of_the_vocabulary() -> None:
     assert tokenizer().scripts == {"LATIN"}, "MiniLM has letters of other scripts, but no words"
 
 
@@ -128,7 +128,7 @@ WORDS = st.lists(st.sampled_from(PARTS), max_size=40)
 @pytest.mark.parametrize("name", ["bert-cased", "roberta", "xlm-roberta", "albert"])
 @given(texts=st.lists(WORDS.map(" ".join), max_size=4), size=st.integers(3, 30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-def test_blocks_give_what_the_whole_text_gives(name: str, texts: list[str], size: int) -> None:
+def test_blocks_give_the_tokens_of_the_whole_text(name: str, texts: list[str], size: int) -> None:
     cuts = [(text, start) for text in texts for start, _ in _blocks(text, size) if start]
     assume(all(re.fullmatch(r"\S \S", text[start - 1 : start + 2]) for text, start in cuts))
     found = checkpoint_tokenizer(name)
@@ -138,7 +138,7 @@ def test_blocks_give_what_the_whole_text_gives(name: str, texts: list[str], size
     for one, other in zip(dataclasses.astuple(cut)[:3], dataclasses.astuple(whole)[:3], strict=True):
         np.testing.assert_array_equal(one, other)
     assert cut.words is not None and whole.words is not None
-    np.testing.assert_array_equal(np.diff(cut.words) == 0, np.diff(whole.words) == 0)  # the same words, otherwise numbered
+    np.testing.assert_array_equal(np.diff(cut.words) == 0, np.diff(whole.words) == 0)  # the same words with other numbers
 
 
 @given(st.text(max_size=200), st.integers(1, 20))
@@ -161,6 +161,6 @@ def test_words_of_different_texts_are_different() -> None:
     assert second == [] and len(set(first)) == 2 and not set(first) & set(third)
 
 
-def test_a_sentence_that_ends_where_a_block_must_does_not_make_it_longer() -> None:
+def test_a_sentence_end_at_the_limit_does_not_make_a_block_longer() -> None:
     assert list(_blocks("00000000.", 1))[-1] == (8, 9)
     assert list(_blocks("ab.cdefg", 2)) == [(0, 3), (3, 7), (7, 8)]
