@@ -1,4 +1,4 @@
-"""BM25 against a simple reference, and questions with neighbouring paragraphs."""
+"""BM25 compared with a naive implementation, and questions with several paragraphs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_order_is_drawn_by_the_seed() -> None:
     assert with_neighbours(examples, 3, seed=1) == with_neighbours(examples, 3, seed=1)
 
 
-def test_answer_keeps_its_position_in_the_own_paragraph(tmp_path: Path) -> None:
+def test_the_own_paragraph_keeps_its_answers(tmp_path: Path) -> None:
     text = "An owl, then a barn owl."
     examples = [Example("a", "Which owl?", text, (Answer("owl", 20),), "a", "t"), Example("b", "Who?", "Nobody.", (), "b", "u")]
     multi_context.write_questions(tmp_path / "a.json", with_neighbours(examples, 5).questions)
@@ -140,7 +140,7 @@ def test_neighbours_command(tmp_path: Path) -> None:
     result = lamina("data", "contexts", tmp_path / "dev.json", "--bm25", 3, "--out", out, "--seed", 5)
     expected = with_neighbours(load_examples(str(tmp_path / "dev.json")), 3, seed=5)
     assert result.code == 0 and f"{out}: 60 questions with {expected.paragraphs} contexts" in result.out
-    assert f"{expected.hits} other paragraphs hold an answer's text by chance and were passed over" in result.out
+    assert f"{expected.hits} other paragraphs hold the text of an answer by chance and are left out" in result.out
     assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == expected.questions
     report: dict[str, Any] = json.loads(
         lamina("data", "contexts", tmp_path / "dev.json", "--bm25", 2, "--out", out, "--hits", "answerable", "--json").out
@@ -148,9 +148,9 @@ def test_neighbours_command(tmp_path: Path) -> None:
     assert report["questions"] == 60 and report["contexts"] == 120 and report["out"] == str(out)
     for arguments, message in (
         (("--bm25", 0, "--out", out), "bm25"),
-        (("--bm25", 2, "--out", tmp_path / "x.csv"), "name another"),
+        (("--bm25", 2, "--out", tmp_path / "x.csv"), "Fix: name it .jsonl or .json"),
         (("--bm25", 2, "--out", tmp_path / "x.txt"), "unknown ending"),
-        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten. Fix: name another file"),
+        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten"),
     ):
         wrong = lamina("data", "contexts", tmp_path / "dev.json", *arguments)
         assert wrong.code == 2 and message in wrong.err

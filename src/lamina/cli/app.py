@@ -38,7 +38,8 @@ Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE"
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
 DataOption = Annotated[
-    str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, a table of sentences, or a name of `data list`.")
+    str,
+    typer.Option("--data", help="Questions or sentences: a JSON, JSONL, CSV, TSV or parquet file, or a dataset's name."),
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
