@@ -79,8 +79,8 @@ def test_read_pairs_with_labels(tmp_path: Path) -> None:
     [
         ("a.txt", " \n ", {}, "is empty"),
         ("a.csv", "t,u\n", {"columns": ("t",)}, "has no rows"),
-        ("a.csv", "t,u\na,b\n", {"columns": ("v",)}, "has no column 'v': there are t, u"),
-        ("a.tsv", "t\tu\na\tb\n", {}, "which columns hold texts?"),
+        ("a.csv", "t,u\na,b\n", {"columns": ("v",)}, "has no column 'v'. Fix: choose one of t, u"),
+        ("a.tsv", "t\tu\na\tb\n", {}, "the columns with texts are not known. Fix: name them with columns"),
         ("a.jsonl", "{", {"columns": ("t",)}, "not JSONL: "),
         ("a.jsonl", "[]", {"columns": ("t",)}, "not JSONL: "),
     ],

@@ -44,7 +44,9 @@ class WindowOptions(BaseModel):
     step: int | None = Field(default=None, ge=1)
     """Distance between the starts of two windows in tokens, the papers' stride; give this or `overlap`."""
     overlap: int | None = Field(default=None, ge=0)
-    query: int | None = Field(default=64, ge=1)  # tokens that a question is cut to; None never cuts it
+    """Number of tokens that two neighbouring windows share, called `doc_stride` elsewhere; give this or `step`."""
+    query: int | None = Field(default=64, ge=1)
+    """Number of tokens that a question is cut to; `None` in Python never cuts it."""
 
     @model_validator(mode="after")
     def _fits(self) -> WindowOptions:
