@@ -335,7 +335,7 @@ GZ = gzip.compress(WHOLE, mtime=0)  # without the time, so that test names are t
         ("x.json", b"[" * 200_000, "the JSON is nested too deeply"),
         ("x.json", b"question,context,answer\n", "not JSON: it starts with 'question,context,answer'. Fix: name a table"),
         ("x.json", b'{"a": 1}\n{"a": 2}\n', "line 2 column 1: the JSON ends, but more follows. Fix: name"),
-        ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8: save the file as UTF-8"),
+        ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8. Fix: save the file as UTF-8"),
         ("x.json", json.dumps(V2).encode("utf-16"), "byte 0: not UTF-8 (it looks like UTF-16)"),
         ("x.json", GZ, "is gz data. Fix: rename it to x.json.gz"),
         ("x.json", lzma.compress(WHOLE), "is xz data. Fix: rename it to x.json.xz"),
