@@ -1,4 +1,4 @@
-# The two commands of a fresh machine: `make quickstart` and `make test`. See README.md.
+# On a fresh machine, run `make quickstart` and `make test`. See README.md.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help install quickstart test coverage docs check check-quickstart lint types dist clean
@@ -14,7 +14,7 @@ help:  ## list the targets
 
 install: $(stamp)  ## make .venv with every extra
 
-# `make` installs again only when one of these files has changed. Otherwise it needs no network.
+# Install again only if one of these files has changed, so that `make` needs no network.
 $(stamp): pyproject.toml constraints.txt scripts/install.sh
 	@scripts/install.sh $(python)
 	@touch $@
@@ -29,7 +29,7 @@ quickstart: $(stamp)  ## train on the bundled corpus and ask three questions
 test: $(stamp)  ## run the whole test suite
 	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --durations=30
 
-coverage: $(stamp)  ## run the tests and print which lines and branches they cover
+coverage: $(stamp)  ## run the tests and print their line and branch coverage
 	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term-missing:skip-covered
 
 docs: $(stamp)  ## write the field reference and build all pages into site/
@@ -43,7 +43,7 @@ lint: $(stamp)  ## check the style with ruff
 types: $(stamp)  ## check the types with mypy --strict
 	@.venv/bin/mypy
 
-check: lint types test  ## ruff, mypy --strict and the tests
+check: lint types test  ## run ruff, mypy --strict and the tests
 
 check-quickstart: $(stamp)  ## train the real quickstart and check its answers
 	@.venv/bin/python -m pytest -q -s tests/project/whole_quickstart.py

@@ -1,15 +1,15 @@
-"""Real tokens a second of training bottleneck adapters: ours against the `adapters` library.
+"""Measure real tokens per second of training bottleneck adapters: ours against the `adapters` library.
 
-The default encoder is frozen; adapters of 64 after the attention and the feed-forward of each layer (the library's
-"double_seq_bn", Houlsby et al. 2019) and a span head train. The library runs at its best flags: windows padded to the
-longest of a batch, grouped by length, the faster of 8 and 16 at once. It lives in an interpreter of its own, because it
-wants an old `transformers`:
+The default encoder is frozen. A span head trains, and adapters of 64 after the attention and the feed-forward of each layer
+(the library's "double_seq_bn", Houlsby et al. 2019). The library runs with its best flags: windows padded to the longest of a
+batch, grouped by length, the faster of 8 and 16 at once. It runs in its own interpreter, because it needs an old
+`transformers`:
 
     python -m venv old && old/bin/pip install torch==2.13.0 adapters accelerate
     python benchmarks/adapters_library.py --old old/bin/python
 
-all       adapters in every layer: nothing can be stored
-last-3    adapters in the last three layers: ours stores what lies below; the library leaves out the first three
+- all: adapters in every layer, so nothing can be stored
+- last-3: adapters in the last three layers; ours stores the states below them, the library leaves the first three out
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def main() -> None:
     from ours import Ours
 
     options = parser(__doc__ or "", questions=1000, data=["squad2-train-assembled"], repeats=3)
-    options.add_argument("--old", required=True, help="python of an environment with the adapters library")
-    options.add_argument("--seconds", type=float, default=20, help="of a turn, at least (default %(default)s)")
+    options.add_argument("--old", required=True, help="the python of an environment with the adapters library")
+    options.add_argument("--seconds", type=float, default=20, help="minimum time of a turn (default %(default)s)")
     given = options.parse_args()
     use_threads(given.threads)
     examples = sample(read_examples(given.data, given.questions), given.questions, seed=0)
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 class Library:
-    """The library in its own process: a line says how many windows at once and for how long, a rate comes back."""
+    """The library in its own process. It reads lines with the batch size and the seconds, and prints a rate for each."""
 
     def __init__(self, python: str, folder: Path) -> None:
         command = [python, __file__, "--worker", str(folder / "task.json")]
@@ -84,7 +84,7 @@ class Library:
         print(json.dumps([batch, seconds]), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the library's process has ended: see its message above")
+            raise SystemExit("--old: the library's process has ended. Fix: see its message above")
         return float(json.loads(line))
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Library:
 
 
 def worker(path: Path) -> None:
-    """The library's own trainer, timed between its first and its last step."""
+    """Time the library's own trainer from its first to its last step."""
     import adapters
     import torch
     import transformers
@@ -103,7 +103,7 @@ def worker(path: Path) -> None:
     torch.set_num_threads(task["threads"])
     depth, size = 6, 384
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(task["model"])
-    model.config.attention_probs_dropout_prob = 0.0  # ours has none by default
+    model.config.attention_probs_dropout_prob = 0.0  # as in our defaults
     for module in model.modules():
         if type(module).__name__.endswith("SelfAttention") and hasattr(module, "dropout"):
             module.dropout.p = 0.0
@@ -137,15 +137,15 @@ def worker(path: Path) -> None:
 
 
 def timed(adapters: Any, transformers: Any, model: Any, tokenizer: Any, features: Any, batch: int, at_least: float) -> float:
-    """Real tokens a second, over whole groups of like lengths, since each begins with its longest windows."""
+    """Return real tokens per second over whole groups of similar lengths: each group starts with its longest windows."""
     collate = transformers.DataCollatorWithPadding(tokenizer)
     counted: list[int] = []
     per_group = max(1, min(50, len(features) // (4 * batch)))
 
     def count(rows: Any) -> Any:
-        made = collate(rows)
-        counted.append(int(made["attention_mask"].sum()))
-        return made
+        inputs = collate(rows)
+        counted.append(int(inputs["attention_mask"].sum()))
+        return inputs
 
     class Watch(transformers.TrainerCallback):  # type: ignore[misc]
         began = seconds = 0.0

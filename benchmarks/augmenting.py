@@ -1,12 +1,12 @@
-"""What it costs to rewrite the texts for every epoch: `lamina train` with EDA or made unanswerable questions, and without.
+"""Measure the cost of augmentation: `lamina train` with EDA, with synthetic unanswerable questions, and without both.
 
-Every turn is a whole training of some epochs with the same questions and settings. Counted are real tokens, timed is the
-time from the first step to the last: passes from one epoch to the next with it, for which the new texts are made in a process
-of their own meanwhile. Not timed are loading, planning and judging; "start" is the time until the first step.
+Every turn is a whole run of some epochs with the same questions and settings. A rate is real tokens over the time from the
+first step to the last. This includes the changes of epoch, while another process makes the new texts. It excludes loading,
+planning and evaluation. "start" is the time until the first step.
 
-plain             the texts as they are
-eda               words swapped, deleted and repeated, anew for each epoch
-unanswerable      unanswerable questions made from answerable ones until they are half of all, anew for each epoch
+- plain: the texts unchanged
+- eda: words swapped, deleted and repeated, different in each epoch
+- unanswerable: half of all questions are unanswerable, with new synthetic ones in each epoch
 
     python benchmarks/augmenting.py
 """
@@ -35,7 +35,7 @@ SIDES: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     options = parser(__doc__ or "", questions=400, data=["squad2-train-assembled"], repeats=3)
-    options.add_argument("--epochs", type=int, default=3, help="of a turn (default %(default)s)")
+    options.add_argument("--epochs", type=int, default=3, help="epochs of a turn (default %(default)s)")
     given = options.parse_args()
     use_threads(given.threads)
     find_data()
@@ -45,12 +45,12 @@ def main() -> None:
     print(f"{given.questions} questions, {given.epochs} epochs, {given.threads} threads")
     print_table(rates, "real tokens a second")
     print("start: " + ", ".join(f"{name} {median(seconds):.1f} s" for name, seconds in starts.items()))
-    for name in list(SIDES)[1:]:  # 1.05 is an epoch that takes 5% longer
+    for name in list(SIDES)[1:]:  # 1.05 means that an epoch takes 5% longer
         print(f"ratio {name}: {median(rates['plain']) / median(rates[name]):.3f}")
 
 
 class Stopwatch(Silent):
-    """When the first step of training was done, and the last."""
+    """The times at which the steps of training were done."""
 
     def __init__(self) -> None:
         self._steps: list[float] | None = None
@@ -65,7 +65,7 @@ class Stopwatch(Silent):
 
 
 def turn(starts: list[float], augment: dict[str, Any], given: Any, seed: int) -> float:
-    """Real tokens a second of one training."""
+    """Return the real tokens per second of one run."""
     data = {"train": given.data[0], "questions": given.questions, "holdout": 0.05}
     settings = {"epochs": given.epochs, "evaluate_every": given.epochs, "seed": seed, "threads": given.threads, "device": "cpu"}
     recipe = parse_recipe({"data": data, "augment": augment, "train": settings | {"checkpoint_minutes": 1000}})

@@ -1,7 +1,7 @@
-"""What the benchmarks share: the data, the threads, rounds in which the sides take turns, and how figures are printed.
+"""Shared parts of the benchmarks: the data, the threads, rounds in which the sides alternate, and printing.
 
-A side's rate is its median over the rounds: the sides alternate, so a disturbance of the machine meets all of them alike,
-and the median leaves the worst of it out.
+A side's rate is its median over the rounds. The sides alternate, so a disturbance of the machine affects all of them equally,
+and the median excludes the worst of it.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # beside the repository, during development
-PEAK_SHAPE = (4096, 1536, 1536)  # rows, inner, columns of the products that measure the peak
+PEAK_SHAPE = (4096, 1536, 1536)  # rows, inner size and columns of the products that measure the peak
 
 Side = Callable[[int], float]  # the round's number -> the side's rate in it
-Rates = dict[str, list[float]]  # of each side, one a round
+Rates = dict[str, list[float]]  # of each side, one per round
 
 
 def parser(
     about: str, *, questions: int, data: Sequence[str], repeats: int, what: str = "questions"
 ) -> argparse.ArgumentParser:
-    """The options that all benchmarks have; `what` the data holds, if not questions."""
+    """Return a parser with the options of all benchmarks. `what` names the items of the data."""
     options = argparse.ArgumentParser(description=about.partition("\n")[0])
-    options.add_argument(f"--{what}", type=int, default=questions, help=f"how many {what} (default %(default)s)")
+    options.add_argument(f"--{what}", type=int, default=questions, help=f"number of {what} (default %(default)s)")
     options.add_argument("--threads", type=int, default=2, help="threads of torch and of the tokenizers (default 2)")
     options.add_argument(
         "--data",
         nargs="+",
         default=list(data),
         metavar="FILE",
-        help=f"files, or names in $LAMINA_DATA; read in this order until there are enough (default {' '.join(data)})",
+        help=f"files, or names in $LAMINA_DATA, read in this order until there are enough (default {' '.join(data)})",
     )
-    options.add_argument("--repeats", type=int, default=repeats, help="rounds (default %(default)s)")
+    options.add_argument("--repeats", type=int, default=repeats, help="number of rounds (default %(default)s)")
     return options
 
 
 def use_threads(count: int) -> None:
-    """Call this before anything is tokenised: the tokenizers make their threads once."""
+    """Set the threads of torch and the tokenizers. Call it before tokenising: the tokenizers start their threads once."""
     torch.set_num_threads(count)
     os.environ["RAYON_NUM_THREADS"] = str(count)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 
 def read_examples(names: Sequence[str], at_least: int | None = None) -> list[Example]:
-    """The examples of the named data, reading no more of it than is needed for `at_least` of them."""
+    """Return the examples of the named data; stop reading once there are `at_least` of them."""
     find_data()
     found: list[Example] = []
     for name in names:
@@ -63,13 +63,13 @@ def read_examples(names: Sequence[str], at_least: int | None = None) -> list[Exa
 
 
 def find_data() -> None:
-    """Names of data are looked up beside the repository, unless the environment says where."""
+    """Look up names of data beside the repository, unless $LAMINA_DATA is set."""
     if "LAMINA_DATA" not in os.environ and SHARED_DATA.is_dir():
         os.environ["LAMINA_DATA"] = str(SHARED_DATA)
 
 
 def take_turns(sides: Mapping[str, Side], repeats: int, *, between: Callable[[], object] = lambda: None) -> Rates:
-    """A B C, A B C, ...: the rates of every side; `between` is called before each turn."""
+    """Run the sides in turns (A B C, A B C, ...) and return their rates. `between` is called before each turn."""
     rates: Rates = {name: [] for name in sides}
     for number in range(repeats):
         for name, side in sides.items():
@@ -80,7 +80,7 @@ def take_turns(sides: Mapping[str, Side], repeats: int, *, between: Callable[[],
 
 
 def peak_flops(tries: int = 3) -> float:
-    """FLOPs a second of the fastest of a few large float32 matrix products, with torch's present threads."""
+    """Return the FLOPs per second of the fastest of a few large float32 matrix products, with torch's current threads."""
     rows, inner, columns = PEAK_SHAPE
     a, b, out = torch.rand(rows, inner), torch.rand(inner, columns), torch.empty(rows, columns)
     fastest = math.inf
@@ -92,7 +92,7 @@ def peak_flops(tries: int = 3) -> float:
 
 
 def faster(rates: Rates, *names: str) -> str:
-    """The side with the higher rate."""
+    """Return the side with the highest rate."""
     return max(names, key=lambda name: median(rates[name]))
 
 

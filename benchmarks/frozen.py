@@ -1,9 +1,9 @@
-"""Training with frozen layers: from a store against the live encoder, and against a full fine-tune by `transformers`.
+"""Measure training with frozen layers: from a store, with the live encoder, and full fine-tuning by `transformers`.
 
-Ours, live and cached, is the same recipe on the same questions; rates are of an epoch after the first, when everything is
-stored. "two epochs" adds the time that storing takes. "bytes" are those of the store over BERTVision's own layout: the same
-layers in float16, every window padded to 384. `transformers` trains everything, as in train_throughput.py: at the
-defaults of the run_qa example and at its best flags.
+Our sides, live and cached, have the same recipe and questions. Rates are those of an epoch after the first, when all states are
+stored. "two epochs" adds the time for storing. "bytes" is the size of the store over that of BERTVision's layout: the same
+layers in float16, every window padded to 384. `transformers` trains all weights, as in train_throughput.py: with the defaults
+of the run_qa example and with its best flags.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BEST = [f"best-flags, {size} at once" for size in (BATCH, LARGER_BATCH)]
 
 def main() -> None:
     options = parser(__doc__ or "", questions=5000, data=["squad2-train-assembled"], repeats=3)
-    options.add_argument("--seconds", type=float, default=20, help="of a turn, at least (default %(default)s)")
+    options.add_argument("--seconds", type=float, default=20, help="minimum time of a turn (default %(default)s)")
     options.add_argument("--only", nargs="*", choices=[*RECIPES, "transformers"], default=[*RECIPES, "transformers"])
     given = options.parse_args()
     use_threads(given.threads)
@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ratios = []
         for name in (name for name in RECIPES if name in given.only):
-            os.environ["LAMINA_CACHE"] = f"{folder}/{name}"  # each recipe stores for itself
+            os.environ["LAMINA_CACHE"] = f"{folder}/{name}"  # each recipe has its own store
             ratios += against_live(name, examples, given)
         if "transformers" in given.only:
             ratios += against_transformers(examples, given)
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def stored_bytes(examples: Any) -> list[str]:
-    """What the files take, over what padded float16 would."""
+    """Return the ratios of the store's size to that of padded float16 states."""
     ratios = []
     for dtype in ("float16", "int8"):
         side = Ours(examples, cache={"use": "always", "dtype": dtype}, tune={"layers": 1})
@@ -70,7 +70,7 @@ def against_live(name: str, examples: Any, given: Any) -> list[str]:
     slow, fast = (len(live.windows.ids) / median(values) for values in rates.values())  # seconds of an epoch
     print(
         f"{name}: an epoch live {slow:.1f} s, cached {fast:.1f} s, storing {cached.store_seconds:.1f} s; "
-        f"{100 * median(cached.computing):.0f}% of a cached epoch is computing"
+        f"{100 * median(cached.computing):.0f}% of a cached epoch is computation"
     )
     return [f"ratio {name}: {slow / fast:.2f}", f"ratio {name}-two-epochs: {2 * slow / (cached.store_seconds + 2 * fast):.2f}"]
 

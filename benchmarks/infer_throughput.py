@@ -1,13 +1,13 @@
-"""Questions a second from texts to answers: our predict path against `transformers` with the run_qa example's code.
+"""Measure questions per second from texts to answers: our prediction against `transformers` with the run_qa example's code.
 
-Both sides answer the same questions with the same weights (the default encoder under a fresh span head), windows of 384
-tokens with an overlap of 128, in inference mode. Timed is everything from the questions' texts to their answers: tokenising,
-the model, the n best spans. Reading the file is timed on neither side.
+Both sides answer the same questions with the same weights: the default encoder with a new span head. Windows have 384 tokens
+with an overlap of 128, in inference mode. The time includes tokenising, the model and the n best spans. It excludes reading the
+file.
 
-padded-384      the example's defaults: windows padded to 384, 8 at once
-dynamic-sorted  windows sorted by length, padded to the longest of their batch; the fastest of 8, 16 and 32 at once
+- padded-384: the example's defaults, windows padded to 384, 8 at once
+- dynamic-sorted: windows sorted by length, padded to the longest of their batch; the fastest of 8, 16 and 32 at once
 
-Theirs runs without `datasets` and without a `Trainer`, which only makes it faster.
+Their side runs without `datasets` and without a `Trainer`, which only makes it faster.
 
     python benchmarks/infer_throughput.py
 """
@@ -37,7 +37,7 @@ from run_qa import BATCH, LENGTH, OVERLAP, answers_of, load_model, load_tokenize
 
 DYNAMIC_BATCHES = (8, 16, 32)
 WARM_UP = 32  # questions
-DISAGREEMENT = 0.05  # of the answers, at most: ours departs from the example in a few rules (see lamina.answers.decode)
+DISAGREEMENT = 0.05  # maximum share of the answers: ours departs from the example in a few rules (see lamina.answers.decode)
 
 Answers = dict[str, str]  # question id -> answer, "" for none
 Answerer = Callable[[Sequence[Example]], Answers]
@@ -85,7 +85,7 @@ def dynamic_name(batch: int) -> str:
 
 
 def our_answerer(head: torch.nn.Linear) -> Answerer:
-    """Our path with the span head's weights of theirs."""
+    """Return our side, with the weights of their span head."""
     recipe = parse_recipe({"data": {"train": ""}, "window": {"length": LENGTH, "overlap": OVERLAP}})
     source = encoders.find(recipe.encoder)
     tokenizer = Tokenizer(source.tokenizer)
@@ -111,7 +111,7 @@ def their_answers(model: Any, tokenizer: Any, examples: Sequence[Example], *, ba
     }
     features = validation_features(columns, tokenizer, padded=padded)
     lengths = [len(ids) for ids in features["input_ids"]]
-    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)  # as they are, where all are padded
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)  # unchanged if all are padded
     start: list[Any] = [None] * len(order)
     end: list[Any] = [None] * len(order)
     for first in range(0, len(order), batch):
@@ -123,7 +123,7 @@ def their_answers(model: Any, tokenizer: Any, examples: Sequence[Example], *, ba
 
 
 def padded_inputs(features: Any, rows: Sequence[int], length: int) -> dict[str, torch.Tensor]:
-    """The inputs of some features as tensors of `length` columns; 0 is what the tokenizer pads all three with."""
+    """Return the inputs of some features as tensors of `length` columns. The tokenizer pads all three with 0."""
     inputs = {}
     for name in ("input_ids", "token_type_ids", "attention_mask"):
         values = np.zeros((len(rows), length), np.int64)
@@ -137,9 +137,9 @@ def report_agreement(name: str, ours: Answers, theirs: Answers) -> None:
     different = sum(ours[key] != text for key, text in theirs.items())
     answered = sum(text != "" for text in theirs.values())
     same = 100 * (1 - different / len(theirs))
-    print(f"{same:.1f}% of the answers are the same as of {name}, which answers {answered} questions")
-    if different > 1 + DISAGREEMENT * len(theirs):  # one never matters: a test asks only a handful
-        raise SystemExit(f"ours and {name} give different answers: what was timed is not the same work")
+    print(f"{same:.1f}% of the answers equal those of {name}, which answers {answered} questions")
+    if different > 1 + DISAGREEMENT * len(theirs):  # one difference is allowed: a test asks very few questions
+        raise SystemExit(f"ours and {name} give different answers, so the times are not comparable")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What mixers and context-aware heads cost beside the plain model: the last layer under a span head.
+"""Measure the cost of mixers and context-aware heads relative to the plain model: the last layer with a span head.
 
-"inference-dot" is the time of windows to logits with that mixer over the plain model's time (wanted: dot at most 1.04, learned
-1.03, 16 context-aware filters 1.25). "step-dot" is the same of a step of full fine-tuning, live (wanted: dot at most 1.08,
-learned 1.05). "cached-step-cacnn-16" is the time that a token takes in head-only training from the store over that of the
-plain model's full fine-tuning, live (wanted: at most 0.15). Few per cent are told apart by many short turns: a figure is the
-median of the rounds' own ratios.
+- "inference-dot": the time from windows to logits with that mixer over the plain model's time. Targets: dot at most 1.04,
+  learned 1.03, 16 context-aware filters 1.25.
+- "step-dot": the same for a step of live full fine-tuning. Targets: dot at most 1.08, learned 1.05.
+- "cached-step-cacnn-16": the time per token of training only the head from the store, over that of the plain model's live full
+  fine-tuning. Target: at most 0.15.
+
+Many short turns measure differences of a few per cent. A figure is the median of the ratios of the rounds.
 
     python benchmarks/mixers_and_heads.py
 """
@@ -41,9 +43,9 @@ Tables = dict[str, dict[str, Any]]  # of a recipe
 
 def main() -> None:
     options = parser(__doc__ or "", questions=300, data=["squad2-dev-cs224n"], repeats=9)
-    options.add_argument("--seconds", type=float, default=5, help="of a turn of training, at least (default %(default)s)")
-    options.add_argument("--mixers", nargs="*", default=MIXERS, help=f"which mixers (default {' '.join(MIXERS)})")
-    options.add_argument("--filters", type=int, nargs="*", default=[4, 16, 64], help="how many filters (default 4 16 64)")
+    options.add_argument("--seconds", type=float, default=5, help="minimum time of a turn of training (default %(default)s)")
+    options.add_argument("--mixers", nargs="*", default=MIXERS, help=f"mixers to measure (default {' '.join(MIXERS)})")
+    options.add_argument("--filters", type=int, nargs="*", default=[4, 16, 64], help="numbers of filters (default 4 16 64)")
     given = options.parse_args()
     use_threads(given.threads)
     examples = read_examples(given.data, given.questions)[: given.questions]
@@ -65,7 +67,7 @@ def inference(variants: dict[str, Tables], examples: Sequence[Example], repeats:
     source = encoders.find(recipes[PLAIN].encoder)
     tokenizer, options = Tokenizer(source.tokenizer), recipes[PLAIN].window
     few, windows = (make_windows(part, tokenizer, options) for part in (examples[:WARM_UP], examples))
-    encoder = encoders.load(source)  # one for all: what they share is in the same place in memory
+    encoder = encoders.load(source)  # one for all, so that the shared weights have the same place in memory
     models = {name: build_model(recipe, encoder).eval() for name, recipe in recipes.items()}
     for model in models.values():
         span_logits(model, few)
@@ -99,7 +101,7 @@ def turn(side: Ours, at_least: float) -> Callable[[int], float]:
 
 
 def times_as_long(rates: Rates, name: str) -> float:
-    """Than the plain side."""
+    """Return the median ratio of a side's time to the plain side's."""
     return median(plain / other for plain, other in zip(rates[PLAIN], rates[name], strict=True))
 
 

@@ -1,13 +1,13 @@
-"""Real tokens a second of pretraining on masked tokens: ours against the run_mlm example of `transformers`.
+"""Measure real tokens per second of pretraining on masked tokens: ours against the run_mlm example of `transformers`.
 
-Every side trains all weights of the default encoder and a new head on the same texts, on the CPU in float32, masking 15%
-of the tokens anew in every step. Counted are the tokens of the attention mask, special ones with them; timed are whole
-training steps with the making of their batches, not loading, tokenising or the first steps of a process.
+Every side trains all weights of the default encoder and a new head on the same texts, on the CPU in float32. Each step masks
+another 15% of the tokens. Real tokens are those of the attention mask, including special ones. The time is that of training
+steps with their batches, without loading, tokenising and the first steps of a process.
 
-ours               the loop of `lamina pretrain` at its default options: texts joined into rows of 128 tokens
-ours-at-length     the same with rows of the other side's length
-run_mlm-default    the example's steps at its defaults: texts joined and cut to the model's longest row, 8 rows at once,
-                   logits at every position
+- ours: the loop of `lamina pretrain` with its default options, texts joined into rows of 128 tokens
+- ours-at-length: the same with rows of the other side's length
+- run_mlm-default: the example's steps with its defaults, texts joined and cut to the model's longest row, 8 rows at once,
+  logits at every position
 
     python benchmarks/mlm_throughput.py
 """
@@ -37,12 +37,12 @@ from ours import Done, Stopwatch
 from run_qa import BATCH, Columns, load_tokenizer
 from train_throughput import EPOCHS, WARM_UP, rate_of
 
-LONGEST = 1024  # max_seq_length, where the tokenizer allows more
+LONGEST = 1024  # max_seq_length, if the tokenizer allows more
 
 
 def main() -> None:
     options = parser(__doc__ or "", questions=1000, data=["wikitext-2-valid.txt.xz"], repeats=3, what="texts")
-    options.add_argument("--seconds", type=float, default=20.0, help="least time of a turn (default %(default)s)")
+    options.add_argument("--seconds", type=float, default=20.0, help="minimum time of a turn (default %(default)s)")
     given = options.parse_args()
     use_threads(given.threads)
     find_data()
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 class Ours:
-    """`lamina pretrain` without evaluations and files."""
+    """The loop of `lamina pretrain` without evaluations and files."""
 
     def __init__(self, texts: Sequence[str], **fields: Any) -> None:
         train = {"device": "cpu", "epochs": EPOCHS}
@@ -72,7 +72,7 @@ class Ours:
         self.setup = set_up(self.recipe, Corpus(list(texts), [], [], []), PretrainingFolder(Path()), Silent())
 
     def run(self, seed: int, done: Done) -> float:
-        """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
+        """Return the real tokens per second of steps in an order drawn by `seed`, until `done`."""
         train = self.recipe.train.model_copy(update={"seed": seed})
         recipe = self.recipe.model_copy(update={"train": train})
         plan, optimizer = plan_sequences(recipe, self.setup.data.training), pretraining_optimizer(self.setup.model, train)
@@ -81,7 +81,7 @@ class Ours:
 
 
 class Theirs:
-    """A `transformers.Trainer` as the run_mlm example sets it up at its defaults."""
+    """A `transformers.Trainer` with the defaults of the run_mlm example."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         transformers.logging.set_verbosity_error()
@@ -100,7 +100,7 @@ class Theirs:
         return self.tokenizer(columns["text"], return_special_tokens_mask=True)
 
     def group(self, columns: Columns) -> Columns:
-        """All tokens of a thousand texts in a row, cut to the length; what is left over is dropped."""
+        """Return the tokens of a thousand texts, joined and cut into rows of the length. The rest is dropped."""
         joined = {name: list(chain(*values)) for name, values in columns.items()}
         total = len(joined["input_ids"])
         total = total // self.length * self.length if total >= self.length else total
@@ -110,7 +110,7 @@ class Theirs:
         }
 
     def run(self, seed: int, done: Done) -> float:
-        """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
+        """Return the real tokens per second of steps in an order drawn by `seed`, until `done`."""
         mask = transformers.DataCollatorForLanguageModeling(tokenizer=self.tokenizer, mlm_probability=0.15)
         return rate_of(self, mask, done, batch=BATCH, seed=seed)
 

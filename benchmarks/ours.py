@@ -1,4 +1,4 @@
-"""Our side of the training benchmarks: `lamina.training.loop.fit` as `lamina train` calls it, without evaluations and files."""
+"""Our side of the training benchmarks: `lamina.training.loop.fit` as in `lamina train`, without evaluations and files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Done = Callable[[int, float], bool]  # (steps, seconds) -> whether to stop
 
 
 class Ours:
-    """A recipe on some examples; with `cache.use = "always"`, its frozen layers are stored when it is made."""
+    """A recipe on some examples. With `cache.use = "always"`, the constructor stores the states of its frozen layers."""
 
     def __init__(self, examples: Sequence[Example], **tables: dict[str, Any]) -> None:
         train = {"device": "cpu"} | tables.pop("train", {})
@@ -47,13 +47,13 @@ class Ours:
         if self.recipe.cache.use == "always":
             data = TrainingData(source, Tokenizer(source.tokenizer), train={"main": self.dataset}, holdout={}, dev={})
             self.dataset = with_stores(self.recipe, self.model, data, Silent()).train["main"]
-            assert self.dataset.store is not None, "there is nothing to measure without a store"
+            assert self.dataset.store is not None, "a store is needed to measure it"
         self.store_seconds = time.perf_counter() - began
-        self.flops: list[float] = []  # useful ones of a full fine-tuning a second, of each run
-        self.computing: list[float] = []  # the share of the time that is not spent on making batches
+        self.flops: list[float] = []  # useful FLOPs per second of full fine-tuning, of each run
+        self.computing: list[float] = []  # the share of the time that does not go into batches
 
     def run(self, seed: int, done: Done) -> float:
-        """Real tokens a second of steps in an order drawn by `seed`, until `done` or the end of the default epochs."""
+        """Return the real tokens per second of steps in an order drawn by `seed`, until `done` or the default epochs end."""
         options = self.recipe.train.model_copy(update={"seed": seed})
         datasets = {"main": self.dataset}
         plan = make_plan(options, datasets, self.model, build_losses(self.recipe), datasets)
@@ -75,7 +75,7 @@ class Ours:
 
 
 class Stopwatch:
-    """In place of a recorder: writes nothing, measures the time to the last step, and stops the training when it is done."""
+    """A recorder that writes nothing, measures the time to the last step, and stops the run when `done` returns True."""
 
     def __init__(self, done: Done) -> None:
         self.state = State()
@@ -95,7 +95,10 @@ def no_evaluation(_: Model) -> Evaluation:
 
 
 def useful_flops(config: EncoderConfig, lengths: Longs) -> float:
-    """Of a forward and a backward pass (twice a forward one) over windows of these lengths, without their padding."""
+    """Return the FLOPs of a forward and a backward computation for windows of these lengths, without padding.
+
+    A backward computation counts as two forward ones.
+    """
     weights = config.layers * (4 * config.hidden**2 + 2 * config.hidden * config.intermediate)
-    attention = 4 * lengths * config.hidden * config.layers  # of each token: scores and mixture over its window
+    attention = 4 * lengths * config.hidden * config.layers  # per token: scores and weighted sum over its window
     return float((3 * lengths * (2 * weights + attention)).sum())

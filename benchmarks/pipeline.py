@@ -1,13 +1,13 @@
-"""Questions a second: `lamina.pipeline` against the question-answering pipeline of `transformers` 4.57.6.
+"""Measure questions per second: `lamina.pipeline` against the question-answering pipeline of `transformers` 4.57.6.
 
-Both answer the same questions (5 on each of 100 contexts of the dev set) with the same weights (the default encoder under
-a span head drawn at random), float32, with their defaults: whole words, windows of 384 tokens. Timed is a call with all
-questions. The old pipeline lives in an interpreter of its own, which this script keeps running:
+Both answer the same questions, 5 on each of 100 contexts of the dev set. They have the same float32 weights: the default
+encoder with a random span head. Both have their defaults: whole words, windows of 384 tokens. The time is that of a call with
+all questions. The old pipeline runs in its own interpreter, which this script keeps open:
 
     python -m venv old && old/bin/pip install torch==2.13.0 transformers==4.57.6
     python benchmarks/pipeline.py --old old/bin/python
 
-The share of peak is the FLOPs that our side's tokens need over what large matrix products reach (see common.py).
+The share of peak is the FLOPs per second of our side over those of large matrix products (see common.py).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from typing import Any, cast
 
 BATCHES = (1, 2, 8)  # questions at once of the old pipeline; 1 is its default
 CONTEXTS, QUESTIONS = 100, 5
-WARM_UP = 8  # questions, on either side
+WARM_UP = 8  # questions, on each side
 OLD_VERSION = "4.57.6"
-DISAGREEMENT = 0.01  # of the answers, at most
+DISAGREEMENT = 0.01  # maximum share of the answers
 
 
 def main() -> None:
     from common import parser, peak_flops, print_ratio, print_table, read_examples, take_turns, use_threads
 
     options = parser(__doc__ or "", questions=CONTEXTS * QUESTIONS, data=["squad2-dev-cs224n"], repeats=3)
-    options.add_argument("--old", required=True, help="python of an environment with transformers 4.57.6")
+    options.add_argument("--old", required=True, help="the python of an environment with transformers 4.57.6")
     given = options.parse_args()
     use_threads(given.threads)
     asked = choose(read_examples(given.data), given.questions)
@@ -64,7 +64,7 @@ def main() -> None:
     for name, theirs in answers.items():
         different = sum(a != b for a, b in zip(answers["ours"], theirs, strict=True))
         if different > 1 + DISAGREEMENT * len(asked):
-            raise SystemExit(f"ours and {name} give {different} different answers: what was timed is not the same work")
+            raise SystemExit(f"ours and {name} give {different} different answers, so the times are not comparable")
     best = max(sides.keys() - {"ours"}, key=lambda name: median(rates[name]))
     print(f"the old pipeline is fastest with {best.removeprefix('old, ')}")
     print_ratio("best-batch", rates, "ours", best)
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def choose(examples: Sequence[Any], count: int) -> list[dict[str, str]]:
-    """Five questions on each of so many contexts, in the order of the file."""
+    """Return the first `count` questions, five on each context, in the order of the file."""
     by_context: dict[str, list[str]] = {}
     for example in examples:
         by_context.setdefault(example.context, []).append(example.question)
@@ -83,7 +83,7 @@ def choose(examples: Sequence[Any], count: int) -> list[dict[str, str]]:
 
 
 def our_pipeline(folder: Path, asked: list[dict[str, str]]) -> tuple[Any, float]:
-    """The pipeline on a folder that both sides read, and the FLOPs of a call."""
+    """Return our pipeline for a folder that both sides read, and the FLOPs of a call."""
     import numpy as np
 
     from lamina.config.build import build_model
@@ -113,7 +113,7 @@ def our_pipeline(folder: Path, asked: list[dict[str, str]]) -> tuple[Any, float]
 
 
 class Old:
-    """The old pipeline in its own process: a line says how many questions at once, a line comes back."""
+    """The old pipeline in its own process. It reads lines with a batch size, and prints seconds and answers for each."""
 
     def __init__(self, python: str, folder: Path, threads: int, asked: list[dict[str, str]]) -> None:
         (folder / "asked.json").write_text(json.dumps(asked))
@@ -125,7 +125,7 @@ class Old:
         print(batch, file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the old pipeline's process has ended: see its message above")
+            raise SystemExit("--old: the old pipeline's process has ended. Fix: see its message above")
         seconds, answers = json.loads(line)
         return seconds, cast(list[str], answers)
 
@@ -140,7 +140,7 @@ def worker(folder: Path, threads: int) -> None:
     import transformers
 
     if transformers.__version__ != OLD_VERSION:
-        raise SystemExit(f"--old has transformers {transformers.__version__}; it must be {OLD_VERSION}")
+        raise SystemExit(f"--old: transformers {transformers.__version__} must be {OLD_VERSION}. Fix: install that version")
     torch.set_num_threads(threads)
     asked = json.loads((folder / "asked.json").read_text())
     pipe = transformers.pipeline("question-answering", model=str(folder / "model"), device="cpu")

@@ -1,5 +1,7 @@
-"""Settings with which the trainer of `transformers` writes and prints nothing, on a CPU. Imports nothing, so that any
-environment can read it."""
+"""Settings with which the trainer of `transformers` runs on a CPU and writes and prints nothing.
+
+It imports no packages, so that any environment can import it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The other side: what the question-answering example of `transformers` (run_qa) does before and after its model.
+"""The other side: the work of the question-answering example of `transformers` (run_qa) before and after its model.
 
-Written after the example's rules and with its amount of work: Python loops over tokens where it has them, the same
-structures, its defaults. Left out is what only serves other models (padding on the left, no classifier token).
+It follows the example's rules and does the same work: the same Python loops over tokens, structures and defaults. Code for
+other models (padding on the left, no classifier token) is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ N_BEST = 20
 MAX_ANSWER = 30
 
 Columns = dict[str, list[Any]]
-Logits = Sequence[npt.NDArray[np.float32]]  # one array a feature
+Logits = Sequence[npt.NDArray[np.float32]]  # one array per feature
 
 
 def load_tokenizer() -> Any:
@@ -34,7 +34,7 @@ def load_tokenizer() -> Any:
 
 
 def load_model(*, attention_dropout: bool = True) -> Any:
-    """The default encoder under a fresh span head; without `attention_dropout` the checkpoint's own 0.1 becomes 0."""
+    """Return the default encoder with a new span head. Without `attention_dropout`, the checkpoint's 0.1 becomes 0."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     changed = {} if attention_dropout else {"attention_probs_dropout_prob": 0.0}
@@ -43,7 +43,7 @@ def load_model(*, attention_dropout: bool = True) -> Any:
 
 
 def to_dataset(examples: Sequence[Example]) -> Any:
-    """The columns of SQuAD on the hub."""
+    """Return a dataset with the columns of SQuAD on the hub."""
     return datasets.Dataset.from_dict(
         {
             "id": [example.id for example in examples],
@@ -58,7 +58,7 @@ def to_dataset(examples: Sequence[Example]) -> Any:
 
 
 def map_features(dataset: Any, tokenizer: Any, *, padded: bool = True) -> Any:
-    """The training features of a data set, without any cache."""
+    """Return the training features of a dataset, without a cache."""
     datasets.disable_caching()
     datasets.disable_progress_bars()
     return dataset.map(
@@ -82,7 +82,7 @@ def tokenize(columns: Columns, tokenizer: Any, *, padded: bool) -> Any:
 
 
 def train_features(columns: Columns, tokenizer: Any, *, padded: bool) -> Any:
-    """Inputs with the first and last token of the answer, or the classifier token where the window lacks it."""
+    """Return inputs with the first and last token of the answer, or the classifier token if the window lacks it."""
     features = tokenize(columns, tokenizer, padded=padded)
     owners = features.pop("overflow_to_sample_mapping")
     all_offsets = features.pop("offset_mapping")
@@ -121,7 +121,7 @@ def train_features(columns: Columns, tokenizer: Any, *, padded: bool) -> Any:
 
 
 def validation_features(columns: Columns, tokenizer: Any, *, padded: bool) -> Any:
-    """Inputs with the id of their example, and offsets that are None outside the context."""
+    """Return inputs with the id of their example, and offsets that are None outside the context."""
     features = tokenize(columns, tokenizer, padded=padded)
     owners = features.pop("overflow_to_sample_mapping")
     features["example_id"] = [columns["id"][owner] for owner in owners]
@@ -134,7 +134,7 @@ def validation_features(columns: Columns, tokenizer: Any, *, padded: bool) -> An
 
 
 def answers_of(examples: Sequence[Example], features: Any, start: Logits, end: Logits) -> dict[str, str]:
-    """The answer to each question, "" for none: what the example does with version_2_with_negative."""
+    """Return the answer to each question, "" for none, as the example does with version_2_with_negative."""
     index = {example.id: number for number, example in enumerate(examples)}
     features_of: dict[int, list[int]] = defaultdict(list)
     for number, example_id in enumerate(features["example_id"]):
@@ -169,7 +169,7 @@ def answers_of(examples: Sequence[Example], features: Any, start: Logits, end: L
 def _candidates(
     numbers: Sequence[int], all_offsets: Sequence[Sequence[tuple[int, int] | None]], start: Logits, end: Logits
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The null answer of the features with these numbers, and all spans between their best starts and ends."""
+    """Return the null answer of the features with these numbers, and all spans between their best starts and ends."""
     null: dict[str, Any] = {}
     candidates: list[dict[str, Any]] = []
     for number in numbers:

@@ -1,18 +1,18 @@
-"""Real tokens a second of full fine-tuning: our training loop against the Trainer of `transformers`.
+"""Measure real tokens per second of full fine-tuning: our training loop against the Trainer of `transformers`.
 
-Every side trains all weights of the default encoder and a span head on windows of the same questions (384 tokens,
-overlap 128), on the CPU in float32. Counted are the tokens of the attention mask, not the padding; timed are whole
-training steps with the making of their batches, not loading, tokenising or the first steps of a process.
+Every side trains all weights of the default encoder and a span head, on the CPU in float32. All have windows of the same
+questions, 384 tokens with an overlap of 128. Real tokens are those of the attention mask, without padding. The time is that
+of training steps with their batches, without loading, tokenising and the first steps of a process.
 
-ours                               the library's own loop at its default options
-run_qa-default                     the run_qa example at its defaults: windows padded to 384, 8 at once
-best-flags                         padded to the longest of a batch, grouped by length; the faster of 8 and 16 at once
-best-flags-no-attention-dropout    the same without dropout on attention probabilities (ours has none by default)
+- ours: the library's own loop with its default options
+- run_qa-default: the run_qa example with its defaults, windows padded to 384, 8 at once
+- best-flags: padded to the longest of a batch, grouped by length; the faster of 8 and 16 at once
+- best-flags-no-attention-dropout: the same without dropout on attention probabilities (ours has none by default)
 
-A turn takes about --seconds. Grouping by length puts the longest windows of each group first, so those sides stop only
-at the end of a group. The share of peak is the FLOPs a second that our side's real tokens need (3 times the forward
-pass of the blocks: their weight matrices and the attention, nothing else counted) over what large float32 matrix
-products reach on as many threads: the median of probes before every turn, each the best of a few products.
+A turn takes about --seconds. Grouping by length puts the longest windows of each group first, so those sides stop only at the
+end of a group. The share of peak is the FLOPs per second of our side's real tokens over those of large float32 matrix products
+on as many threads. The former are 3 times the forward computation of the blocks: weight matrices and attention only. The
+latter are the median of probes before every turn, each the best of a few products.
 
     python benchmarks/train_throughput.py
 """
@@ -38,12 +38,12 @@ from run_qa import BATCH, load_model, load_tokenizer, map_features, to_dataset
 
 LARGER_BATCH = 16
 WARM_UP = 2  # steps
-EPOCHS = 100  # of theirs at most: the clock ends a turn
+EPOCHS = 100  # the maximum of their side; the time ends a turn before
 
 
 def main() -> None:
     options = parser(__doc__ or "", questions=1000, data=["squad2-train-assembled"], repeats=3)
-    options.add_argument("--seconds", type=float, default=20.0, help="least time of a turn (default %(default)s)")
+    options.add_argument("--seconds", type=float, default=20.0, help="minimum time of a turn (default %(default)s)")
     given = options.parse_args()
     use_threads(given.threads)
     examples = sample(read_examples(given.data, given.questions), given.questions, seed=0)
@@ -72,7 +72,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Theirs:
-    """A `transformers.Trainer` as the run_qa example sets it up, with some of its flags."""
+    """A `transformers.Trainer` with the settings of the run_qa example and some of its flags."""
 
     model: Any
     tokenizer: Any
@@ -81,22 +81,22 @@ class Theirs:
     padded: bool  # to 384, in random order; else to the longest of a batch, grouped by length
 
     def run(self, seed: int, done: Done) -> float:
-        """Real tokens a second of steps in an order drawn by `seed`, until `done`."""
+        """Return the real tokens per second of steps in an order drawn by `seed`, until `done`."""
         pad = transformers.default_data_collator if self.padded else transformers.DataCollatorWithPadding(self.tokenizer)
         order = "random" if self.padded else "group_by_length"
         return rate_of(self, pad, done, batch=self.batch, seed=seed, train_sampling_strategy=order)
 
     def ends_group(self, steps: int) -> bool:
-        """Whether windows of all lengths have had their turn alike after so many steps."""
+        """Return whether a group of windows of all lengths ends after so many steps."""
         if self.padded:
             return True
-        per_group = max(1, min(50, len(self.features) // (4 * self.batch)))  # batches that the sampler sorts together
+        per_group = max(1, min(50, len(self.features) // (4 * self.batch)))  # batches of a group of the sampler
         of_epoch = steps % -(-len(self.features) // self.batch)
         return of_epoch % per_group == 0
 
 
 class Trained(Protocol):
-    """What a `transformers.Trainer` is made for."""
+    """The model, tokenizer and features that a `transformers.Trainer` needs."""
 
     @property
     def model(self) -> Any: ...
@@ -107,7 +107,7 @@ class Trained(Protocol):
 
 
 def rate_of(side: Trained, pad: Callable[[Any], Any], done: Done, *, batch: int, **arguments: Any) -> float:
-    """Real tokens a second of a Trainer's steps, until `done`."""
+    """Return the real tokens per second of a Trainer's steps, until `done`."""
     collate, watch = CountingCollator(pad), Stopwatch(done)
     with tempfile.TemporaryDirectory() as folder:
         settings = transformers.TrainingArguments(
@@ -127,11 +127,11 @@ def rate_of(side: Trained, pad: Callable[[Any], Any], done: Done, *, batch: int,
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
-    return sum(collate.tokens[: watch.steps]) / watch.seconds  # batches are fetched ahead: count those trained on
+    return sum(collate.tokens[: watch.steps]) / watch.seconds  # batches are fetched ahead: count only those of done steps
 
 
 class CountingCollator:
-    """Notes how many real tokens each batch has."""
+    """A collator that counts the real tokens of each batch."""
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self.collate = collate
@@ -144,7 +144,7 @@ class CountingCollator:
 
 
 class Stopwatch(transformers.TrainerCallback):  # type: ignore[misc]
-    """Times the steps, and ends training when `done` says so."""
+    """A callback that times the steps, and ends training when `done` returns True."""
 
     def __init__(self, done: Done) -> None:
         self.done = done

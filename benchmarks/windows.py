@@ -1,9 +1,9 @@
-"""Questions a second into training windows: `make_windows` against the run_qa example's function in `Dataset.map`.
+"""Measure questions per second into training windows: `make_windows` against the run_qa example's function in `Dataset.map`.
 
-Both sides cut to 384 tokens with an overlap of 128 and label the answers. Theirs pads to 384, as the example does by
-default, and keeps its features in memory, without a cache file. Reading the files is timed on neither side. Before
-anything is timed, the two sides are held against each other on the questions of at most 64 tokens, where ours cuts
-them: the windows' number, token ids and labels must be equal.
+Both sides cut windows of 384 tokens with an overlap of 128 and label the answers. Their side pads to 384, the example's
+default, and keeps its features in memory, without a cache file. The time excludes reading the files. Before timing, both
+sides are compared on the questions of at most 64 tokens, because ours cuts longer ones. The number, token ids and labels of
+the windows must be equal.
 
     python benchmarks/windows.py
 """
@@ -33,7 +33,7 @@ def main() -> None:
     use_threads(options.threads)
     examples = read_examples(options.data, options.questions)[: options.questions]
     ours, theirs = Tokenizer(find(EncoderOptions()).tokenizer), load_tokenizer()
-    count = compare(examples, ours, theirs)  # and so both sides are warm
+    count = compare(examples, ours, theirs)  # this also warms up both sides
 
     dataset = to_dataset(examples)
     rates = take_turns(
@@ -55,7 +55,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def compare(examples: Sequence[Example], ours: Tokenizer, theirs: Any) -> int:
-    """How many windows were compared; raises where the two sides differ."""
+    """Return the number of compared windows. Raise SystemExit if the two sides differ."""
     lengths = np.diff(ours.encode([example.question.lstrip() for example in examples]).starts)
     whole = [example for example, length in zip(examples, lengths, strict=True) if length <= OPTIONS.query]
     windows = make_windows(whole, ours, OPTIONS)
@@ -67,7 +67,7 @@ def compare(examples: Sequence[Example], ours: Tokenizer, theirs: Any) -> int:
         same_ids = real == windows.ids[windows.starts[number] : windows.starts[number + 1]].tolist()
         same_gold = [feature["start_positions"], feature["end_positions"]] == windows.gold[number].tolist()
         if not (same_ids and same_gold):
-            raise SystemExit(f"window {number} of {whole[windows.example[number]].id!r} is not the same on both sides")
+            raise SystemExit(f"window {number} of {whole[windows.example[number]].id!r} differs between the sides")
     return len(windows)
 
 

@@ -1,10 +1,10 @@
-"""Puts the questions of KorQuAD's pre-release of 2018 to the paragraphs that they are about.
+"""Move the questions of KorQuAD's pre-release of 2018 to the right paragraphs.
 
     .venv/bin/python scripts/korquad_prerelease.py FILE MAP OUT
 
-In FILE the paragraphs of an article are mixed up. MAP says for each question which of the article's paragraphs is meant,
-counted from 0: ``{"map": {"6478341-0-0": 0, ...}}``; questions that it does not name are left out. OUT is a SQuAD file, which
-`lamina data contexts` makes data for recipes/korean-qa of.
+In FILE, questions are at wrong paragraphs of their article. MAP has the number of the right paragraph of each question, from
+0: ``{"map": {"6478341-0-0": 0, ...}}``. Questions that are not in MAP are left out. OUT is a SQuAD file. `lamina data contexts`
+turns it into the data of recipes/korean-qa.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lamina.utils.files import decode_text, read_bytes, read_json, unpack, write
 
 
 def sorted_out(corpus: Mapping[str, Any], places: Mapping[str, int]) -> dict[str, Any]:
-    """The corpus with each question at its paragraph; without paragraphs that no question is about."""
+    """Return the corpus with each question at its paragraph, without paragraphs that have no questions."""
     articles = []
     for article in corpus["data"]:
         paragraphs = [{"context": paragraph["context"], "qas": list[Any]()} for paragraph in article["paragraphs"]]
         for question in (question for paragraph in article["paragraphs"] for question in paragraph["qas"]):
             if question["id"] in places:
                 paragraphs[places[question["id"]]]["qas"].append(question)
-        if kept := [paragraph for paragraph in paragraphs if paragraph["qas"]]:
-            articles.append({"title": article["title"], "paragraphs": kept})
+        if used := [paragraph for paragraph in paragraphs if paragraph["qas"]]:
+            articles.append({"title": article["title"], "paragraphs": used})
     return {"version": corpus.get("version", ""), "data": articles}
 
 

@@ -1,4 +1,4 @@
-"""Draws how far a model's confidence can be believed, before and after calibration.
+"""Draw reliability diagrams of a model's confidence, before and after calibration.
 
 .venv/bin/python scripts/reliability.py runs/quickstart fables/dev docs/reliability.svg
 """
@@ -45,7 +45,7 @@ def main(model: str, data: str, out: Path) -> None:
 
 
 def panel(title: str, curves: Mapping[str, Sequence[tuple[float, float, float]]], left: int) -> str:
-    """Confidence to the right, the share that came true upwards; the diagonal is where they agree."""
+    """Return a diagram as SVG: confidence on the x axis, the share of true events on the y axis."""
     low = MARGIN + SIZE
     parts = [
         f'<text x="{left}" y="{MARGIN - 14}">{title}</text>',

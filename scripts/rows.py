@@ -1,18 +1,18 @@
-"""Trains the rows of a table and writes down what each was worth and what it cost.
+"""Train the rows of a table, and write the scores and costs of each.
 
     python scripts/rows.py results/parameter-efficiency
 
-The folder's rows.toml names the rows: `base` settings, then those of each row, where "@name" stands for a list of
-[settings]. Every row is a `lamina train` of its own in runs/FOLDER/ROW, where FOLDER is the path below results/; rows that
-have finished are not trained again. The result is rows.json beside rows.toml, and a table on standard output. What rows.json
-says of rows whose folders are gone is kept; with `--missing`, these are not trained again either.
+The folder's rows.toml has `base` settings and those of each row, where "@name" is a list of [settings]. Every row is one run
+of `lamina train` in runs/FOLDER/ROW, where FOLDER is the path below results/. Finished rows are not trained again. The result
+is rows.json beside rows.toml, and a table on standard output. rows.json keeps rows whose run folders are missing. With
+`--missing`, these are not trained again.
 
-With `recipe`, rows are settings of that recipe; a row may begin with another one, as "recipe: recipes/minbert/ours.toml". With
-`seeds`, a row is trained once with each, in runs/FOLDER/ROW-seedN, seed by seed, so that a table which was stopped half-way
-has whole rows of fewer seeds.
+With `recipe`, rows are settings of that recipe. A row may start with another one, as "recipe: recipes/minbert/ours.toml". With
+`seeds`, a row is trained once with each seed, in runs/FOLDER/ROW-seedN. All rows of a seed come before the next seed, so a
+table that was stopped has complete rows of fewer seeds.
 
-With `reach`, a row of questions also says after how many minutes of training the balanced F1 of the held-out part was there.
-With `against`, names of rows, each row is compared with the first of them that its own name begins with, else with the last
+With `reach`, a row of questions also has the minutes of training until the held-out split reached that balanced F1. With
+`against`, names of rows, each row is compared with the first of them that starts its own name, else with the last
 (`lamina compare`).
 """
 
@@ -36,10 +36,10 @@ train = ""
 
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("folder", type=Path, help="with a rows.toml")
-    options.add_argument("--workers", type=int, default=1, help="trainings at once; give each its share of train.threads")
-    options.add_argument("--only", nargs="*", help="these rows")
-    options.add_argument("--missing", action="store_true", help="the rows (and seeds) that rows.json does not have")
+    options.add_argument("folder", type=Path, help="the folder with a rows.toml")
+    options.add_argument("--workers", type=int, default=1, help="train so many rows at once; divide train.threads among them")
+    options.add_argument("--only", nargs="*", help="train only these rows; without it, all")
+    options.add_argument("--missing", action="store_true", help="train only rows (and seeds) that are not in rows.json")
     given = options.parse_args()
     table = tomllib.loads((given.folder / "rows.toml").read_text(encoding="utf-8"))
     runs = runs_of(given.folder)
@@ -51,7 +51,7 @@ def main() -> None:
             for (name, seed), out in outs.items()
             if (given.only is None or name in given.only) and not (given.missing and key(seed) in found.get(name, {}))
         }
-        done: dict[tuple[str, int | None], Path] = {}  # other folders may be of other settings
+        done: dict[tuple[str, int | None], Path] = {}  # other folders may have other settings
         for training in as_completed(trainings):
             training.result()
             new = trainings[training]
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def runs_of(folder: Path) -> Path:
-    """Return where the rows of a folder are trained.
+    """Return the folder of the runs of a table.
 
     >>> runs_of(Path("results/korean-qa/english")).as_posix(), runs_of(Path("elsewhere/table")).as_posix()
     ('runs/korean-qa/english', 'runs/table')
@@ -100,12 +100,12 @@ def settings_of(table: dict[str, Any], name: str, seed: int | None) -> list[str]
 
 
 def key(seed: int | None) -> str:
-    """Where a row has the scores of a seed."""
+    """Return the key of a seed's scores in a row."""
     return "scores" if seed is None else f"seed {seed}"
 
 
 def recorded(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """What rows.json says of rows and ensembles that the table still has, with the same settings or members."""
+    """Return the rows and ensembles of rows.json that the table has with the same settings or members."""
     path = folder / "rows.json"
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     asked = {name: described(table, name) for name in table["rows"]} | table.get("ensembles", {})
@@ -113,14 +113,14 @@ def recorded(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(table: dict[str, Any], name: str) -> list[str]:
-    """All that a row was trained with, its seed aside."""
+    """Return the recipe and all settings of a row, without its seed."""
     settings = settings_of(table, name, None)
     recipe = table.get("recipe")
     return settings if recipe is None or any(s.startswith("recipe: ") for s in settings) else [f"recipe: {recipe}", *settings]
 
 
 def gather(table: dict[str, Any], done: dict[tuple[str, int | None], Path], known: dict[str, Any]) -> dict[str, Any]:
-    """What these trainings were worth, in the order of the table; of others, what is known."""
+    """Return the results of the finished runs, in the order of the table; other rows keep their known results."""
     found: dict[str, Any] = {}
     for name in table["rows"]:
         if name in known:
@@ -135,8 +135,10 @@ def gather(table: dict[str, Any], done: dict[tuple[str, int | None], Path], know
 
 
 def compare(found: dict[str, Any], bases: list[str], outs: dict[str, Path], new: str) -> None:
-    """Writes into the new row, or into all whose base it is, how they differ from their bases: by context and, where there
-    are several, by question."""
+    """Write the differences of rows and their bases into the new row, or into all rows whose base it is.
+
+    Differences are by context and, if questions have several contexts, by question.
+    """
     for name, one in ((name, found[name]) for name in outs):
         base = next((base for base in bases if name.startswith(base)), bases[-1])
         there = all(run in outs and (outs[run] / "scores.json").is_file() for run in (name, base))
@@ -149,8 +151,8 @@ def difference(base: Path, out: Path, kind: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "lamina", "compare", str(base), str(out), "--json"]
     if kind == "question":
         command += ["--per", kind]
-    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["overall"]
-    return {name: round(told[name], 3) for name in ("difference", "low", "high", "p")} | {"verdict": told["verdict"]}
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["overall"]
+    return {name: round(found[name], 3) for name in ("difference", "low", "high", "p")} | {"verdict": found["verdict"]}
 
 
 def write(folder: Path, found: dict[str, Any]) -> None:
@@ -158,7 +160,7 @@ def write(folder: Path, found: dict[str, Any]) -> None:
 
 
 def slug(name: str) -> str:
-    """A folder's name.
+    """Return the name of a row's folder.
 
     >>> slug("C64 unshared e=0.3")
     'C64-unshared-e0.3'
@@ -193,7 +195,7 @@ def row(out: Path) -> dict[str, Any]:
 
 def scores(out: Path) -> dict[str, Any]:
     found = json.loads((out / "scores.json").read_text(encoding="utf-8"))
-    if "zero" not in found:  # of sentences
+    if "zero" not in found:  # sentence tasks have no thresholds
         rounded: dict[str, Any] = json.loads(json.dumps(found), parse_float=lambda number: round(float(number), 4))
         return rounded
     questions = {"questions": at_thresholds(found["questions"])} if "questions" in found else {}
@@ -210,7 +212,7 @@ def at_thresholds(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def minutes_to(out: Path, f1: float) -> float | None:
-    """Of training, until an evaluation on the held-out part had that F1; None if none had."""
+    """Return the minutes of training until an evaluation on the held-out split had that F1, or None if none had."""
     entries = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     reached = [entry["step"] for entry in entries if entry.get("evaluation", {}).get("balanced_f1", 0) >= f1]
     seconds = json.loads((out / "run.json").read_text(encoding="utf-8"))["costs"]["train_seconds"]
@@ -218,12 +220,12 @@ def minutes_to(out: Path, f1: float) -> float | None:
 
 
 def lines(rows: dict[str, Any]) -> list[str]:
-    """A Markdown table."""
+    """Return the lines of a Markdown table."""
     head = ["row", "trained", "EM/F1 at 0", "tuned", "best", "HasAns/NoAns F1 tuned", "train s", "store s", "dev s", "MB"]
     extra = [
         name for name in ("by question: tuned", "best", "against") if any(cells_of_questions(one) for one in rows.values())
     ]
-    made = [head + extra, ["---"] * len(head + extra)]
+    table = [head + extra, ["---"] * len(head + extra)]
     for name, one in rows.items():
         at = one["scores"]
         pairs = [pair(at[kind]) for kind in ("zero", "tuned", "best")]
@@ -232,8 +234,8 @@ def lines(rows: dict[str, Any]) -> list[str]:
         spent = [costs.get(name, "") for name in ("train_seconds", "store_seconds", "dev_seconds", "peak_memory_mb")]
         trained = f"{one['trained_parameters']:,}" if "trained_parameters" in one else ""
         more = (cells_of_questions(one) or [""] * 3) if extra else []
-        made.append([name, trained, *pairs, split, *map(str, spent), *more])
-    return [f"| {' | '.join(cells)} |" for cells in made]
+        table.append([name, trained, *pairs, split, *map(str, spent), *more])
+    return [f"| {' | '.join(cells)} |" for cells in table]
 
 
 def pair(scores: dict[str, float]) -> str:
@@ -241,27 +243,27 @@ def pair(scores: dict[str, float]) -> str:
 
 
 def cells_of_questions(one: dict[str, Any]) -> list[str]:
-    """What the questions with several contexts were worth, and how their F1 differs from that of the base."""
+    """Return the scores of questions with several contexts, and the difference of their F1 from the base."""
     if "questions" not in one["scores"]:
         return []
-    told = one.get("against", {}).get("question")
-    against = f"{told['difference']:+.1f} ({told['low']:+.1f} to {told['high']:+.1f})" if told else ""
+    found = one.get("against", {}).get("question")
+    against = f"{found['difference']:+.1f} ({found['low']:+.1f} to {found['high']:+.1f})" if found else ""
     return [*(pair(one["scores"]["questions"][kind]) for kind in ("tuned", "best")), against]
 
 
 def seed_lines(rows: dict[str, Any]) -> list[str]:
-    """A Markdown table of sentence tasks: means over the seeds, and how far they spread."""
+    """Return the lines of a Markdown table of sentence tasks: means and standard deviations over the seeds."""
     tasks = next(iter(next(iter(of_seeds(one).values()))["scores"] for one in rows.values()))
     tasks = [task for task in tasks if task != "overall"]
     head = ["row", "seeds", *tasks, "mean", "train s"]
-    made = [head, ["---"] * len(head)]
+    table = [head, ["---"] * len(head)]
     for name, one in rows.items():
         seeds = of_seeds(one).values()
         of_tasks = [[main_score(seed["scores"][task]) for seed in seeds] for task in tasks]
         cells = [spread(values) for values in [*of_tasks, [mean(of_seed) for of_seed in zip(*of_tasks, strict=True)]]]
         seconds = sum(seed["costs"]["train_seconds"] for seed in seeds) / len(seeds)
-        made.append([name, str(len(seeds)), *cells, f"{seconds:.0f}"])
-    return [f"| {' | '.join(cells)} |" for cells in made]
+        table.append([name, str(len(seeds)), *cells, f"{seconds:.0f}"])
+    return [f"| {' | '.join(cells)} |" for cells in table]
 
 
 def of_seeds(row: dict[str, Any]) -> dict[str, Any]:
@@ -273,7 +275,8 @@ def main_score(scores: dict[str, Any]) -> float:
 
 
 def spread(values: list[float]) -> str:
-    """
+    """Return the mean and the standard deviation.
+
     >>> spread([0.5, 0.52, 0.54]), spread([0.5])
     ('0.520 ±0.020', '0.500')
     """

@@ -1,8 +1,8 @@
-"""Parts a SQuAD file in two that have no article in common, each about as many questions.
+"""Split a SQuAD file into two files with no common article and about equal numbers of questions.
 
     .venv/bin/python scripts/split_articles.py FILE OUT OTHER
 
-Articles come in an order drawn by a fixed seed; each goes to the part that has fewer questions then.
+A fixed seed shuffles the articles. Each article goes to the half with fewer questions so far.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from lamina.utils.files import decode_text, read_bytes, unpack, write_json
 
 
 def halves(corpus: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """
+    """Return the two halves of a corpus.
+
     >>> corpus = {"data": [{"title": t, "paragraphs": [{"qas": [0] * n}]} for t, n in (("a", 3), ("b", 1), ("c", 2))]}
     >>> [sorted(article["title"] for article in half["data"]) for half in halves(corpus)]
     [['a'], ['b', 'c']]

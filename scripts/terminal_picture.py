@@ -1,4 +1,4 @@
-"""Draws docs/terminal.svg: a real session with the quickstart's model. Usage: .venv/bin/python scripts/terminal_picture.py"""
+"""Draw docs/terminal.svg, a real session with the quickstart's model. Usage: .venv/bin/python scripts/terminal_picture.py"""
 
 from __future__ import annotations
 

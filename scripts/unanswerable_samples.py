@@ -1,4 +1,4 @@
-"""Prints made unanswerable questions to read, with the question and the answer they are made from.
+"""Print synthetic unanswerable questions to read, with their source questions and answers.
 
 .venv/bin/python scripts/unanswerable_samples.py squad2-train-assembled 100
 """
@@ -20,14 +20,15 @@ SEED = 7
 def main(data: str, count: int, share: float = 0.5) -> None:
     examples = load_examples(data)
     originals = {example.id: example for example in examples}
-    made = make_unanswerable(examples, UnanswerableOptions(share=share), SEED)
-    ways = Counter(one.id.rpartition("#")[2] for one in made)
-    print(f"{len(made)} made from {len(examples)} questions: " + ", ".join(f"{n} {way}" for way, n in ways.most_common()))
-    for number, one in enumerate(sample(made, count, SEED), 1):
+    synthetic = make_unanswerable(examples, UnanswerableOptions(share=share), SEED)
+    kinds = Counter(one.id.rpartition("#")[2] for one in synthetic)
+    counts = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+    print(f"{len(synthetic)} synthetic questions from {len(examples)} questions: {counts}")
+    for number, one in enumerate(sample(synthetic, count, SEED), 1):
         original = originals[source_id(one.id)]
         answers = " | ".join(dict.fromkeys(answer.text for answer in original.answers))
-        print(f"\n{number}. {one.id}\n   was:  {original.question}  ->  {answers}\n   made: {one.question}")
-        print(textwrap.fill(one.context, 118, initial_indent="   text: ", subsequent_indent="         "))
+        print(f"\n{number}. {one.id}\n   source:    {original.question}  ->  {answers}\n   synthetic: {one.question}")
+        print(textwrap.fill(one.context, 118, initial_indent="   text:      ", subsequent_indent=" " * 14))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs `lamina` inside the test's process: what it printed and its exit code."""
+"""Run the command `lamina` inside the process of the test."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class Result:
 
 
 def lamina(*arguments: object, stdin: bytes = b"") -> Result:
+    """Return the exit code, the standard output and the standard error of a command."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
     words: Sequence[str] = ["lamina", *map(str, arguments)]
     with (
         patch.object(sys, "argv", words),
         patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
-        patch("signal.signal"),  # pytest keeps its own Ctrl-C
+        patch("signal.signal"),  # keep pytest's handler of Ctrl-C
         redirect_stdout(out),
         redirect_stderr(err),
     ):

@@ -1,4 +1,4 @@
-"""What the tests of all rooms share."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("lamina", deadline=None)  # a busy machine is no failure
+settings.register_profile("lamina", deadline=None)  # tests must not fail on a busy machine
 settings.load_profile("lamina")
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real data and reference outputs beside the repository; where CI=true it must be there."""
+    """Return the folder of real data and reference outputs beside the repository. With CI=true it must exist."""
     folder = Path(__file__).resolve().parents[2] / "shared"
     if folder.is_dir():
         return folder
@@ -24,5 +24,5 @@ def shared() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first: the others fill the time beside it."""
+    """Run the longest test first, so that the others run beside it."""
     items.sort(key=lambda item: "test_readme" not in item.nodeid)

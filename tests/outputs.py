@@ -10,6 +10,6 @@ from lamina.heads.outputs import Outputs
 
 
 def logits_of(outputs: Outputs) -> list[Tensor]:
-    """Return every floating-point tensor of a head's outputs, whatever their kind."""
+    """Return every floating-point tensor of a head's outputs of any kind."""
     values = [getattr(outputs, field.name) for field in fields(outputs)]
     return [value for value in values if value.is_floating_point()]

@@ -1,4 +1,4 @@
-"""A copy of the package with files and lines added: what a contributor changes, run as a command."""
+"""Copy the package, add files and lines as a contributor would, and run its command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
 
 def code_blocks(section: str) -> list[tuple[str, str, str]]:
-    """The language, file and text of each block of code in a section of CONTRIBUTING.md; the file is "" where none is named."""
+    """Return the language, file and text of each code block in a section of CONTRIBUTING.md; a missing file is ""."""
     (text,) = re.findall(
         rf"^### {section}\n(.*?)(?=^##|\Z)", CONTRIBUTING.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -27,13 +27,13 @@ def code_blocks(section: str) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True)
 class PatchedPackage:
-    """`root` holds the copy, and stands first on the path of the commands that it runs."""
+    """A copy of the package in the folder `root`, which comes first on the path of its commands."""
 
     root: Path
 
     @classmethod
     def copy(cls, root: Path) -> PatchedPackage:
-        """Copy the package of this process, without what Python compiled."""
+        """Copy the package of this process, without compiled files."""
         source = Path(lamina.__file__).parent
         shutil.copytree(source, root / "lamina", ignore=shutil.ignore_patterns("__pycache__"))
         return cls(root)
@@ -44,14 +44,14 @@ class PatchedPackage:
             file.write(text)
 
     def add_line(self, path: str, after: str, line: str) -> None:
-        """Insert a line below the only one that reads `after`, both without their white space at the ends."""
+        """Insert a line after the only line equal to `after`, ignoring white space at both ends."""
         file = self.root / "lamina" / path
         lines = file.read_text(encoding="utf-8").splitlines()
         (place,) = [number for number, old in enumerate(lines) if old.strip() == after.strip()]
         file.write_text("\n".join([*lines[: place + 1], line, *lines[place + 1 :], ""]), encoding="utf-8")
 
     def add_section(self, section: str) -> None:
-        """Add what a section of CONTRIBUTING.md shows: its new files, and the lines with a plus below those before them."""
+        """Add the new files of a section of CONTRIBUTING.md, and each line with a plus after the line before it."""
         for language, path, code in code_blocks(section):
             inside = path.removeprefix("src/lamina/")
             if path and language == "python":
@@ -64,7 +64,7 @@ class PatchedPackage:
                     before = line[1:]
 
     def lamina(self, *arguments: object) -> str:
-        """Run the copy's command and return what it printed; an error fails the test."""
+        """Run the copy's command and return its output; an error fails the test."""
         command = [sys.executable, "-m", "lamina", *map(str, arguments)]
         environment = os.environ | {"PYTHONPATH": str(self.root), "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)

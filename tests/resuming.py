@@ -1,4 +1,4 @@
-"""Stops a training between two steps and lets it go on."""
+"""Stop a run between two steps and resume it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lamina.utils.run_folder import Run
 
 
 def stopped_and_resumed(recipe: Recipe, out: Path, *, before: int, meanwhile: Callable[[], None] = lambda: None) -> Run:
-    """The run of a training that was stopped before its step of that number, counted from 1, and then resumed."""
+    """Return a run that was stopped before the step with the number `before`, from 1, and then resumed."""
     step, calls = planning.make_step, itertools.count(1)
 
     def stopping(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Run folders without a training: what a model that has a hunch of the gold spans would have left."""
+"""Write run folders without training, with the outputs of a simulated model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lamina.utils.run_folder import FORMAT, Run
 from tests import tiny
 
 PLAIN = AnswerOptions()
-CUT = WindowOptions(length=48, query=16, step=8)  # several windows a question
+CUT = WindowOptions(length=48, query=16, step=8)  # several windows per question
 
 
 def half_right(windows: Windows, seed: int, hunch: float = 3.0) -> SpanLogits:
-    """Logits of a model that knows the gold spans the better, the greater its hunch."""
+    """Return random logits with `hunch` added at the gold spans: the greater it is, the better the model."""
     random = np.random.default_rng(seed)
     start, end = random.normal(scale=1.5, size=(2, len(windows.ids))).astype(np.float32)
     start[windows.starts[:-1] + windows.gold[:, 0]] += hunch
@@ -46,7 +46,7 @@ def make_run(
     dev_questions: int | None = None,
     hunch: float = 3.0,
 ) -> Run:
-    """A run folder as `lamina train` leaves it, as far as those look at it that need no model."""
+    """Write a run folder like `lamina train`, with all files that can be read without a model."""
     run = Run(path)
     path.mkdir()
     examples = examples or load_examples(str(dev))

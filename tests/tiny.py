@@ -1,4 +1,4 @@
-"""A tiny world that several tests share: MiniLM's vocabulary, a small random model and a few written facts."""
+"""Tiny data and models for tests: MiniLM's vocabulary, a small random model and a few written facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.utils.progress import Silent
 
-torch.set_num_threads(1)  # the models are too small to share out
+torch.set_num_threads(1)  # the models are too small for several threads
 
 TINY = EncoderOptions(model="tiny", pretrained=False)
 SHORT = WindowOptions(length=64, query=16, step=16)
@@ -50,7 +50,7 @@ _FOODS = ("wild honey", "dried figs", "river weed", "barley bread", "black berri
 
 
 class Heard(Silent):
-    """Progress that remembers what was said."""
+    """Progress that stores its lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -67,13 +67,13 @@ def tokenizer() -> Tokenizer:
 def example(
     context: str, answer: str | None = None, *, question: str = "What is it?", start: int | None = None, id: str = "q"
 ) -> Example:
-    """One question; the answer is where `start` says, else where its text first stands."""
+    """Return an example. The answer is at `start`, or else where its text occurs first."""
     answers = () if answer is None else (Answer(answer, context.index(answer) if start is None else start),)
     return Example(id, question, context, answers, id, "article")
 
 
 def corpus(articles: int = 12) -> list[Example]:
-    """Five questions an article, one of them unanswerable."""
+    """Return five questions per article, one of them unanswerable."""
     examples = []
     for number in range(articles):
         animal = _ANIMALS[number % len(_ANIMALS)]
@@ -91,12 +91,13 @@ def corpus(articles: int = 12) -> list[Example]:
             (f"Who painted the {animal}?", None),
         )
         for index, (question, answer) in enumerate(asked):
-            made = example(context, answer, question=question, id=f"{number}-{index}")
-            examples.append(replace(made, article=f"tale {number}"))
+            plain = example(context, answer, question=question, id=f"{number}-{index}")
+            examples.append(replace(plain, article=f"tale {number}"))
     return examples
 
 
 def windows(examples: Sequence[Example], options: WindowOptions = SHORT) -> Windows:
+    """Return the windows of examples with the tiny model's tokenizer."""
     return make_windows(examples, tokenizer(), options)
 
 
@@ -113,7 +114,7 @@ _CLAIMS = (
 
 
 def sentences(labels: Sequence[float], sides: int = 1) -> Windows:
-    """Eight sentences, or pairs in two windows each; every other pair means the same. Short, with padding in a batch."""
+    """Return eight sentences, or pairs in two windows each, of different short lengths. Every other pair means the same."""
     texts = [text for pair in _CLAIMS for text in pair[:sides]]
     tokens, layout = tokenizer().encode(texts), tokenizer().layout
     rows = [[*layout.before, *tokens.ids[tokens.text(number)].tolist(), *layout.after] for number in range(len(texts))]
@@ -135,7 +136,7 @@ def sentences(labels: Sequence[float], sides: int = 1) -> Windows:
 
 
 def model(seed: int = 0, *, layers: int = 1, hidden: int = 16, dropout: float = 0.0) -> Model:
-    """An encoder of random weights with the plain span head; in training mode."""
+    """Return an encoder with random weights and the plain span head, in training mode."""
     torch.manual_seed(seed)
     shape = replace(PRESETS["tiny"], layers=layers, hidden=hidden, embedding=hidden, intermediate=2 * hidden, dropout=dropout)
     return Model(Encoder(shape), {"main": Task(LastLayer(hidden, layers), SpanHead(hidden))})

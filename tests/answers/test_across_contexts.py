@@ -1,4 +1,4 @@
-"""Several contexts of one question: the rule, the paper's, and both in constant memory."""
+"""Tests of several contexts of one question: the default rule, the paper's, and both in constant memory."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ SCORES = st.floats(-30, 30).map(lambda score: round(score, 2))
 
 @st.composite
 def predictions(draw: st.DrawFn) -> list[Prediction]:
-    made = []
+    found = []
     for number in range(draw(st.integers(1, 6))):
         scores = sorted(draw(st.lists(SCORES, max_size=5)), reverse=True)
         candidates = tuple(Candidate(f"{number}-{place}", place, place + 3, score) for place, score in enumerate(scores))
-        made.append(Prediction(f"q#{number}", draw(SCORES), candidates))
-    return made
+        found.append(Prediction(f"q#{number}", draw(SCORES), candidates))
+    return found
 
 
 @given(predictions(), SCORES)
 def test_the_margin_rule(contexts: list[Prediction], threshold: float) -> None:
     answer = together("q", contexts).answer(threshold)
-    said = [one.answer(threshold) for one in contexts]
-    spoken = [(one.null_odds, one.candidates[0].text) for one, text in zip(contexts, said, strict=True) if text is not None]
+    predicted = [one.answer(threshold) for one in contexts]
+    pairs = zip(contexts, predicted, strict=True)
+    answered = [(one.null_odds, one.candidates[0].text) for one, text in pairs if text is not None]
     if answer is None:
-        assert not spoken or min(spoken)[0] == pytest.approx(threshold)
+        assert not answered or min(answered)[0] == pytest.approx(threshold)
     else:
-        assert spoken and answer.text in [text for odds, text in spoken if odds == pytest.approx(min(spoken)[0])]
+        assert answered and answer.text in [text for odds, text in answered if odds == pytest.approx(min(answered)[0])]
 
 
 @given(predictions())
 def test_the_papers_rule(contexts: list[Prediction]) -> None:
-    """Written out as the paper has it: each paragraph's list of probabilities, its first entry, the greatest of these."""
+    """As in the paper: take each context's list of probabilities, its first entry, and the greatest of these."""
     firsts = [entries[0] for entries in nbest_json(contexts).values()]
     greatest = max(float(entry["probability"]) for entry in firsts)
     fitting = {entry["text"] for entry in firsts if entry["probability"] == pytest.approx(greatest)}
@@ -45,7 +46,7 @@ def test_the_papers_rule(contexts: list[Prediction]) -> None:
     assert ("" if answer is None else answer.text) in fitting
 
 
-def test_a_sure_null_silences_only_by_the_papers_rule() -> None:
+def test_a_confident_null_overrides_other_contexts_only_by_the_papers_rule() -> None:
     sure = Prediction("q#0", 9.0, (Candidate("wrong", 0, 5, 0.0),))
     holds = Prediction("q#1", 0.0, (Candidate("right", 2, 7, 2.0), Candidate("rig", 2, 5, 1.0)))
     assert together("q", [sure, holds]).answer() == Candidate("right", 2, 7, 2.0)
@@ -55,7 +56,7 @@ def test_a_sure_null_silences_only_by_the_papers_rule() -> None:
 
 
 @given(predictions(), st.sampled_from(["margin", "paper_probability"]))
-def test_one_context_says_what_it_said(contexts: list[Prediction], across: Across) -> None:
+def test_a_single_context_keeps_its_prediction(contexts: list[Prediction], across: Across) -> None:
     one, alone = contexts[0], together("q", contexts[:1], across)
     assert [c.text for c in alone.candidates] == [c.text for c in one.candidates]
     assert alone.null_odds == pytest.approx(one.null_odds, abs=1e-9)
@@ -70,7 +71,7 @@ def test_one_context_says_what_it_said(contexts: list[Prediction], across: Acros
     st.floats(-6, 6),
     SCORES,
 )
-def test_gathering_one_by_one_gives_what_all_together_give(
+def test_adding_contexts_one_by_one_equals_merging_them_at_once(
     contexts: list[Prediction], across: Across, keep: int, temperature: float, bias: float, threshold: float
 ) -> None:
     calibration = Calibration(temperature, bias)
@@ -92,7 +93,7 @@ def test_gathering_one_by_one_gives_what_all_together_give(
     for quote in quotes.best:
         place = [c.start for c in contexts[quote.context].candidates].index(quote.start)
         chance = alone[quote.context][1 + place]
-        assert quote.confidence == pytest.approx(chance, abs=1e-9), "as if its context had been asked alone"
+        assert quote.confidence == pytest.approx(chance, abs=1e-9), "equal to that of its context alone"
 
 
 def test_a_context_without_candidates() -> None:

@@ -7,8 +7,8 @@ from lamina.answers.calibration import Calibration, calibration_error, fit_calib
 from lamina.answers.decode import Candidate, Prediction
 
 
-def made(temperature: float, bias: float, count: int = 6000) -> tuple[list[Prediction], list[bool], list[bool]]:
-    """Predictions whose true probabilities are known: what comes true is drawn from them."""
+def random_predictions(temperature: float, bias: float, count: int = 6000) -> tuple[list[Prediction], list[bool], list[bool]]:
+    """Return predictions with known true probabilities, and events drawn from these."""
     random = np.random.default_rng(0)
     predictions, unanswerable, right = [], [], []
     true = Calibration(temperature, bias)
@@ -25,7 +25,7 @@ def made(temperature: float, bias: float, count: int = 6000) -> tuple[list[Predi
 
 @pytest.mark.parametrize(("temperature", "bias"), [(1.0, 0.0), (3.0, -4.0), (0.5, 2.0)])
 def test_the_true_calibration_is_found(temperature: float, bias: float) -> None:
-    predictions, unanswerable, right = made(temperature, bias)
+    predictions, unanswerable, right = random_predictions(temperature, bias)
     found = fit_calibration(predictions, unanswerable, right)
     assert found.temperature == pytest.approx(temperature, rel=0.1)
     assert found.bias == pytest.approx(bias, abs=0.4)
@@ -34,8 +34,8 @@ def test_the_true_calibration_is_found(temperature: float, bias: float) -> None:
     assert calibration_error([c[1] for c in chances], right) < 0.03
 
 
-def test_it_mends_what_is_too_sure() -> None:
-    predictions, unanswerable, right = made(4.0, -3.0)
+def test_calibration_reduces_overconfidence() -> None:
+    predictions, unanswerable, right = random_predictions(4.0, -3.0)
     half = len(predictions) // 2
     found = fit_calibration(predictions[:half], unanswerable[:half], right[:half])
     errors = [
@@ -46,7 +46,7 @@ def test_it_mends_what_is_too_sure() -> None:
 
 
 def test_few_questions_or_no_candidates() -> None:
-    predictions, unanswerable, right = made(3.0, 0.0, count=19)
+    predictions, unanswerable, right = random_predictions(3.0, 0.0, count=19)
     assert fit_calibration(predictions, unanswerable, right) == Calibration()
     nothing = [Prediction(str(n), 1.0, ()) for n in range(30)]
     fit_calibration(nothing, [True] * 30, [False] * 30)  # does not fail

@@ -35,7 +35,7 @@ def word_offsets(context: str) -> list[tuple[int, int]]:
 
 
 def build(parts: Sequence[tuple[int, Sequence[tuple[int, int]]]]) -> Windows:
-    """Windows from (example, offsets of the context tokens that it sees); every start is allowed."""
+    """Return windows from pairs (example, offsets of its context tokens); every start is allowed."""
     lengths = [QUERY + len(offsets) + 1 for _, offsets in parts]
     starts = np.cumsum([0, *lengths]).astype(np.int64)
     tokens = int(starts[-1])
@@ -61,7 +61,7 @@ def build(parts: Sequence[tuple[int, Sequence[tuple[int, int]]]]) -> Windows:
 def slow(
     windows: Windows, start: Floats, end: Floats, examples: Sequence[Example], n_best: int, max_tokens: int
 ) -> list[Prediction]:
-    """The rules, one loop each."""
+    """Decode by one plain loop per rule."""
     pool = max(20, n_best)
     predictions = []
     for index, item in enumerate(examples):
@@ -87,7 +87,7 @@ def slow(
 
 
 def random_case(seed: int, ties: bool) -> tuple[Windows, Floats, Floats, list[Example]]:
-    """Few different words, so texts repeat; windows overlap; some starts, or all of a window, are masked."""
+    """Return a case with repeated texts, overlapping windows, and some or all starts of a window masked."""
     rng = np.random.default_rng(seed)
     examples, parts = [], []
     for index in range(int(rng.integers(1, 5))):
@@ -119,7 +119,7 @@ def test_equals_the_slow_loop(seed: int, ties: bool, n_best: int, longest: int) 
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), ties=st.booleans())
-def test_a_short_list_begins_the_long_one(seed: int, ties: bool) -> None:
+def test_a_short_list_is_the_beginning_of_a_long_one(seed: int, ties: bool) -> None:
     case = random_case(seed, ties)
     best = decode(*case, AnswerOptions(n_best=1))
     assert [p.candidates for p in best] == [p.candidates[:1] for p in decode(*case)]
@@ -134,7 +134,7 @@ def test_grouping_of_windows_changes_nothing(cells: int, monkeypatch: pytest.Mon
 
 
 def logits(windows: Windows, peaks: dict[int, float]) -> Floats:
-    """-5 everywhere but at the peaks, which are counted over all windows' tokens."""
+    """Return logits of -5 except at the peaks, which are positions over all windows' tokens."""
     values = np.full(len(windows.ids), -5, np.float32)
     values[list(peaks)] = list(peaks.values())
     return values
@@ -150,7 +150,7 @@ def test_candidates_quote_the_context() -> None:
     assert [c.score for c in prediction.candidates] == sorted((c.score for c in prediction.candidates), reverse=True)
 
 
-def test_only_context_may_answer() -> None:
+def test_only_tokens_of_the_context_are_answers() -> None:
     item = example("q", "x y")
     windows = build([(0, word_offsets(item.context))])
     outside = logits(windows, {0: 9, 1: 9, 2: 9, 5: 9})
@@ -197,7 +197,7 @@ def test_positions_that_tie_for_the_pool_are_the_earlier_ones() -> None:
     item = example("q", " ".join(f"w{i}" for i in range(60)))
     windows = build([(0, word_offsets(item.context))])
     zeros = np.zeros(len(windows.ids), np.float32)
-    zeros[::2] = -0.0  # equal to 0, though its bits are not
+    zeros[::2] = -0.0  # equal to 0, with other bits
     (prediction,) = decode(windows, zeros, zeros, [item], AnswerOptions(n_best=20, max_tokens=1))
     assert [c.text for c in prediction.candidates] == [f"w{i}" for i in range(20)]
 
@@ -210,7 +210,7 @@ def test_one_text_counts_once_with_its_best_place() -> None:
 
 
 def test_tokens_of_one_character_give_one_candidate() -> None:
-    item = example("q", "한")  # an uncased vocabulary cuts the syllable into three tokens
+    item = example("q", "한")  # an uncased vocabulary splits the syllable into three tokens
     windows = build([(0, [(0, 1)] * 3)])
     flat = logits(windows, {})
     (prediction,) = decode(windows, flat, flat, [item])
@@ -252,7 +252,7 @@ def test_no_examples() -> None:
 
 def test_threshold_and_probabilities() -> None:
     prediction = Prediction("q", 2.0, (Candidate("a", 0, 1, 2.0), Candidate("b", 2, 3, 2.0 - math.log(2))))
-    assert prediction.answer() == prediction.candidates[0]  # odds equal to the threshold still answer
+    assert prediction.answer() == prediction.candidates[0]  # odds equal to the threshold give the answer
     assert prediction.answer(-0.1) is None
     assert Calibration().probabilities(prediction) == pytest.approx((0.4, 0.4, 0.2))
     surer = dataclasses.replace(prediction, null=1000.0)
@@ -262,14 +262,14 @@ def test_threshold_and_probabilities() -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (lambda w, s, e, x: (w, s[:-1], e, x), r"start logits have shape \(5,\) but the windows have 6 tokens"),
-        (lambda w, s, e, x: (w, s, np.where(np.arange(6) == 2, np.nan, e), x), "1 of 6 end logits are not finite"),
+        (lambda w, s, e, x: (w, s[:-1], e, x), r"^start: the logits have shape \(5,\) but the windows have 6 tokens"),
+        (lambda w, s, e, x: (w, s, np.where(np.arange(6) == 2, np.nan, e), x), "^end: 1 of 6 logits are not finite"),
         (lambda w, s, e, x: (w, s, e, [*x, *x]), "the windows are of 1 examples but 2 were given"),
         (lambda w, s, e, x: (w, s, e, []), "the windows are of 1 examples but 0 were given"),
         (lambda w, s, e, x: (w, s, e, [example("other", "x")]), "windows of example 'other' reach beyond its context"),
     ],
 )
-def test_files_that_do_not_belong_together_are_refused(fault: Callable[..., Any], message: str) -> None:
+def test_outputs_of_other_windows_or_examples_are_refused(fault: Callable[..., Any], message: str) -> None:
     windows = build([(0, [(0, 1), (2, 3)])])
     flat = logits(windows, {})
     with pytest.raises(LaminaError, match=message):

@@ -20,7 +20,7 @@ from tests import tiny
 
 HOWS: tuple[How, ...] = ("max", "mean")
 EXAMPLES = tiny.corpus(3)
-WINDOWS = tiny.windows(EXAMPLES, WindowOptions(length=48, query=16, step=8))  # several a question
+WINDOWS = tiny.windows(EXAMPLES, WindowOptions(length=48, query=16, step=8))  # several windows per question
 
 
 def model(seed: int, windows: Windows = WINDOWS, scale: float = 4.0) -> SpanLogits:
@@ -33,7 +33,7 @@ def answers(logits: SpanLogits) -> list[Prediction]:
 
 
 def slow(models: Sequence[SpanLogits], windows: Windows, end: str, how: How) -> dict[int, float]:
-    """The header's words, one loop each: the logits of all tokens but those that cannot answer."""
+    """Return the combined logits by token, by plain loops over the module's rules. Impossible tokens are left out."""
     combined = {}
     for number in np.unique(windows.example).tolist():
         own = np.flatnonzero(windows.example == number).tolist()
@@ -58,7 +58,7 @@ def slow(models: Sequence[SpanLogits], windows: Windows, end: str, how: How) -> 
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_it_is_what_the_header_says(how: How, count: int) -> None:
+def test_combining_equals_the_slow_loops(how: How, count: int) -> None:
     models = [model(seed) for seed in range(count)]
     combined = combine(models, WINDOWS, how)
     for end in ("start", "end"):
@@ -74,7 +74,7 @@ def test_it_is_what_the_header_says(how: How, count: int) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_a_model_with_itself_says_what_it_says_alone(how: How, times: int) -> None:
+def test_a_model_combined_with_itself_is_unchanged(how: How, times: int) -> None:
     alone = model(0)
     together = combine([alone] * times, WINDOWS, how)
     np.testing.assert_array_equal(together.start[WINDOWS.context], alone.start[WINDOWS.context])
@@ -84,7 +84,7 @@ def test_a_model_with_itself_says_what_it_says_alone(how: How, times: int) -> No
 
 @given(st.integers(0, 10_000), st.sampled_from(HOWS), st.sampled_from([0.1, 3.0, 1e4]))
 @settings(max_examples=25)
-def test_nothing_is_infinite_and_the_order_does_not_matter(seed: int, how: How, scale: float) -> None:
+def test_logits_are_finite_and_independent_of_the_order(seed: int, how: How, scale: float) -> None:
     models = [model(seed + number, scale=scale) for number in range(3)]
     one, other = combine(models, WINDOWS, how), combine(models[::-1], WINDOWS, how)
     for end in ("start", "end"):
@@ -92,8 +92,8 @@ def test_nothing_is_infinite_and_the_order_does_not_matter(seed: int, how: How, 
         np.testing.assert_allclose(getattr(one, end), getattr(other, end), rtol=1e-6, atol=1e-6)
 
 
-def test_the_surest_model_leads_where_it_is_sure() -> None:
-    """One model is sure of a token, the other of nothing: "max" follows the first all the way."""
+def test_max_follows_the_most_confident_model() -> None:
+    """One model gives one token nearly all probability, the other is uniform: "max" follows the first."""
     token = int(np.flatnonzero(WINDOWS.context)[5])
     sure, unsure = np.zeros(len(WINDOWS.ids), np.float32), np.zeros(len(WINDOWS.ids), np.float32)
     sure[token] = 20
@@ -123,8 +123,8 @@ def test_a_model_that_has_diverged_is_refused() -> None:
         combine([model(1), broken], WINDOWS)
 
 
-def test_a_window_that_rightly_sees_nothing_does_not_lift_its_words() -> None:
-    """Both models find the answer in the first window; one is very sure that the second holds none."""
+def test_a_confident_null_of_one_window_does_not_raise_its_tokens() -> None:
+    """Both models find the answer in the first window. One gives the second window a very high null score."""
     first, second = np.flatnonzero(WINDOWS.example == 0)[:2].tolist()
     right, wrong = (
         int(np.flatnonzero(WINDOWS.max_context[WINDOWS.starts[w] :])[0] + WINDOWS.starts[w]) for w in (first, second)
@@ -145,7 +145,7 @@ def test_a_window_that_rightly_sees_nothing_does_not_lift_its_words() -> None:
 
 
 @pytest.mark.parametrize("threshold", [-7.5, 0.0, 2.25])
-def test_what_is_said_at_a_threshold_is_said_at_zero(threshold: float) -> None:
+def test_shifted_logits_give_at_zero_the_answers_at_the_threshold(threshold: float) -> None:
     alone = model(1)
     before = alone.start.copy()
     moved = answers(at_threshold(alone, WINDOWS, threshold))
@@ -155,21 +155,21 @@ def test_what_is_said_at_a_threshold_is_said_at_zero(threshold: float) -> None:
     np.testing.assert_array_equal(alone.start, before)
 
 
-def test_a_timid_model_does_not_silence_the_others_once_its_threshold_is_off() -> None:
-    """Two models that answer alike; the logits of one lean towards "no answer" by 60, which its threshold makes up for."""
-    bold = model(2)
-    timid = at_threshold(bold, WINDOWS, -60.0)
-    wanted = predictions_json(answers(bold))
+def test_at_threshold_removes_the_bias_of_a_model_to_no_answer() -> None:
+    """Two models give the same answers. The null odds of one are higher by 60, and so is its threshold."""
+    plain = model(2)
+    biased = at_threshold(plain, WINDOWS, -60.0)
+    wanted = predictions_json(answers(plain))
     assert sum(map(bool, wanted.values())) > len(wanted) / 2
-    assert sum(map(bool, predictions_json(answers(combine([bold, timid], WINDOWS))).values())) < len(wanted) / 2
-    assert predictions_json(answers(combine([bold, at_threshold(timid, WINDOWS, 60.0)], WINDOWS))) == wanted
+    assert sum(map(bool, predictions_json(answers(combine([plain, biased], WINDOWS))).values())) < len(wanted) / 2
+    assert predictions_json(answers(combine([plain, at_threshold(biased, WINDOWS, 60.0)], WINDOWS))) == wanted
 
 
 # N-best lists
 
 
 def slow_texts(models: Sequence[Prediction], how: How) -> dict[str, float]:
-    """Probability by text, "" for "no answer"."""
+    """Return the combined probability by text, "" for "no answer"."""
     lists = []
     for one in models:
         null, *rest = Calibration().probabilities(one)
@@ -196,7 +196,7 @@ def test_texts_are_combined_by_their_probabilities(how: How) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("times", [1, 3])
-def test_the_list_of_one_model_stays_as_it_is(how: How, times: int) -> None:
+def test_the_list_of_one_model_is_unchanged(how: How, times: int) -> None:
     alone = answers(model(3))
     for before, after in zip(alone, combine_nbest([alone] * times, how), strict=True):
         assert [(c.text, c.start, c.end) for c in after.candidates] == [(c.text, c.start, c.end) for c in before.candidates]
@@ -212,7 +212,7 @@ def test_both_routes_agree_for_one_model() -> None:
         assert (one.answer() is None) == (other.answer() is None)
 
 
-def test_a_text_keeps_the_place_where_it_is_likeliest() -> None:
+def test_a_text_keeps_its_most_probable_position() -> None:
     here = Prediction("q", 0.0, (Candidate("fox", 4, 7, 1.0),))
     there = Prediction("q", 0.0, (Candidate("fox", 30, 33, 2.0),))
     together = combine_nbest([[here], [there]])[0]
@@ -225,7 +225,7 @@ def test_a_list_may_be_empty() -> None:
     assert combine_nbest([[nothing], [nothing]])[0].null_odds == NO_CANDIDATE_ODDS
     together = combine_nbest([[nothing], [fox]], "mean")[0]
     assert together.candidates[0].score == pytest.approx(math.log(Calibration().probabilities(fox)[1] / 2))
-    assert together.null_odds > 0, "one model is sure that there is nothing"
+    assert together.null_odds > 0, "one model gives probability 1 to no answer"
 
 
 def test_lists_of_other_questions_are_refused() -> None:

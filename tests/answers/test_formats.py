@@ -22,7 +22,7 @@ def test_null_odds_are_finite() -> None:
     assert json.loads(json.dumps(odds, allow_nan=False)) == odds
 
 
-def test_nbest_holds_the_null_in_its_place() -> None:
+def test_nbest_lists_rank_the_null_by_its_score() -> None:
     lists = nbest_json([SURE, NULL, NONE])
     assert [entry["text"] for entry in lists["sure"]] == ["fox", "", "red fox"]
     assert [entry["text"] for entry in lists["null"]] == ["", "fox"]

@@ -20,7 +20,7 @@ HAN = unicodedata.normalize("NFD", "한")  # three jamo
         ("in Paris, today", 3, 8, "Paris"),
         ("the cafe\u0301.", 4, 8, "cafe\u0301"),  # a decomposed é
         ("a\u0302\u0323\u0301 b", 0, 1, "a\u0302\u0323\u0301"),  # several marks
-        (f"the {FAMILY} came", 4, 5, FAMILY),  # joined with zero-width joiners
+        (f"the {FAMILY} came", 4, 5, FAMILY),  # emojis with zero-width joiners
         (f"the {FAMILY}{FAMILY}", 4, 6, FAMILY),
         ("👍🏽 yes", 0, 1, "👍🏽"),  # skin tone
         ("I ❤\ufe0f it", 2, 3, "❤\ufe0f"),  # variation selector
@@ -28,7 +28,7 @@ HAN = unicodedata.normalize("NFD", "한")  # three jamo
         ("🇰🇷🇺🇸", 0, 2, "🇰🇷"),
         ("🇰🇷🇺🇸", 0, 3, "🇰🇷🇺🇸"),
         ("🇰🇷🇺🇸", 1, 2, "🇷"),  # not the flag of Russia
-        (HAN + "국", 0, 1, HAN),  # jamo make a syllable
+        (HAN + "국", 0, 1, HAN),  # jamo form a syllable
         (HAN + HAN, 0, 3, HAN),
         ("한국", 0, 1, "한"),
         ("कि", 0, 1, "कि"),  # a vowel sign
@@ -73,7 +73,7 @@ PIECES = [
 
 @settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join), st.data())
-def test_the_end_is_where_the_whole_text_is_cut(context: str, data: st.DataObject) -> None:
+def test_the_end_is_a_grapheme_boundary_of_the_whole_text(context: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(context) - 1))
     end = data.draw(st.integers(start + 1, len(context)))
     assert quote(context, start, end) == (start, slow_end(context, end))
@@ -84,4 +84,4 @@ def test_the_cost_does_not_depend_on_the_context() -> None:
     begun = time.perf_counter()
     for _ in range(1000):
         assert quote(context, 1_500_000, 1_500_001) == (1_500_000, 1_500_003)
-    assert time.perf_counter() - begun < 1  # a look at the whole text would take minutes
+    assert time.perf_counter() - begun < 1  # reading the whole text would take minutes

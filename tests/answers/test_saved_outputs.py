@@ -16,8 +16,8 @@ from lamina.utils.run_folder import Run
 from tests import tiny
 
 EXAMPLES = tiny.corpus(4)
-CUT = WindowOptions(length=48, query=16, step=8)  # several windows a question
-KEPT = ("starts", "context", "offsets", "max_context", "example")
+CUT = WindowOptions(length=48, query=16, step=8)  # several windows per question
+STORED = ("starts", "context", "offsets", "max_context", "example")
 
 
 def random_logits(windows: Windows, seed: int = 0) -> SpanLogits:
@@ -28,20 +28,20 @@ def random_logits(windows: Windows, seed: int = 0) -> SpanLogits:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A run folder with what was saved of a dev set."""
+    """Return a run folder with the saved outputs of a dev set."""
     run = Run(tmp_path)
     windows = tiny.windows(EXAMPLES, CUT)
     save_outputs(run, windows, random_logits(windows))
     return run
 
 
-def test_what_was_saved_decodes_as_it_did_before(run: Run) -> None:
+def test_saved_outputs_decode_to_the_same_predictions(run: Run) -> None:
     windows = tiny.windows(EXAMPLES, CUT)
     logits = random_logits(windows)
     loaded, again = load_outputs(run)
     assert len(loaded) == len(windows) > len(EXAMPLES)
     assert loaded.fingerprint == windows.fingerprint
-    for name in KEPT:
+    for name in STORED:
         before, after = getattr(windows, name), getattr(loaded, name)
         np.testing.assert_array_equal(after, before)
         assert after.dtype == before.dtype, name
@@ -51,7 +51,7 @@ def test_what_was_saved_decodes_as_it_did_before(run: Run) -> None:
     assert decode(loaded, again.start, again.end, EXAMPLES) == wanted
 
 
-def test_nothing_is_saved_that_decoding_does_not_need(run: Run) -> None:
+def test_only_fields_that_decoding_needs_are_saved(run: Run) -> None:
     loaded, _ = load_outputs(run)
     assert not len(loaded.ids) and not len(loaded.type_ids) and not len(loaded.gold)
     tokens = int(loaded.starts[-1])
@@ -61,7 +61,7 @@ def test_nothing_is_saved_that_decoding_does_not_need(run: Run) -> None:
 
 
 def test_long_texts_and_wide_tokens(tmp_path: Path) -> None:
-    """The first character of a token may be beyond 65,535, and a token without spaces wider than 255."""
+    """A token can start after character 65,535, and be wider than 255 characters."""
     windows = tiny.windows(EXAMPLES[:1], CUT)
     offsets = windows.offsets.copy()
     offsets[windows.context] = np.array([70_000, 70_300])
@@ -82,7 +82,7 @@ def test_a_run_without_a_dev_set(run: Run) -> None:
 
 def test_a_run_of_an_older_version(run: Run) -> None:
     run.windows.unlink()
-    with pytest.raises(LaminaError, match=r"has no windows\.safetensors, which runs of older versions lack: train it again"):
+    with pytest.raises(LaminaError, match=r"has no windows\.safetensors, as in runs of older versions\. Fix: train"):
         load_outputs(run)
 
 
@@ -93,13 +93,13 @@ def test_damaged_files(run: Run, name: str) -> None:
     for content in (whole[:-7], b"", b"not a safetensors file", whole[:200]):
         path.write_bytes(content)
         with pytest.raises(
-            LaminaError, match=rf"{name}\.safetensors: cannot be read .*: copy or train the run again"
+            LaminaError, match=rf"{name}\.safetensors: cannot be read .*\. Fix: copy the run folder again, or train"
         ) as caught:
             load_outputs(run)
         assert "\n" not in str(caught.value)
 
 
-def test_a_file_of_something_else(run: Run) -> None:
+def test_a_file_with_other_arrays(run: Run) -> None:
     run.windows.write_bytes(run.outputs.read_bytes())
     with pytest.raises(LaminaError, match=r"windows\.safetensors: cannot be read \(.*lengths"):
         load_outputs(run)
@@ -114,10 +114,10 @@ def test_files_of_different_runs(run: Run, tmp_path_factory: pytest.TempPathFact
         load_outputs(run)
 
 
-def test_files_that_do_not_fit_though_they_say_so(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_files_of_different_sizes_with_equal_fingerprints(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = Run(tmp_path_factory.mktemp("other"))
     windows = replace(tiny.windows(EXAMPLES[:5], CUT), fingerprint=tiny.windows(EXAMPLES, CUT).fingerprint)
     save_outputs(other, windows, random_logits(windows))
     run.windows.write_bytes(other.windows.read_bytes())
-    with pytest.raises(LaminaError, match="do not fit"):
+    with pytest.raises(LaminaError, match="have different sizes"):
         load_outputs(run)

@@ -1,4 +1,4 @@
-"""Questions that no text answers, made from those that it does."""
+"""Tests of synthetic unanswerable questions and of the rules that make them."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ WROTE = tiny.example(PLAN, "Patrick Abercrombie", question="Who published the la
 LIKED = tiny.example(PLAN, "tower blocks", question="What did James Paton dislike?")
 
 
-def asked(made: Example | None) -> str:
-    """The question of an example that could be made."""
-    assert made is not None
-    return made.question
+def asked(synthetic: Example | None) -> str:
+    """Return the question of a synthetic example, which must exist."""
+    assert synthetic is not None
+    return synthetic.question
 
 
 def draws(count: int = 30) -> list[random.Random]:
     return [random.Random(seed) for seed in range(count)]
 
 
-# What is found in a text
+# Entities of a text
 
 
 def test_names_are_runs_of_capitals() -> None:
@@ -66,7 +66,7 @@ def test_names_are_runs_of_capitals() -> None:
     ]
 
 
-def test_names_of_lower_cased_texts_are_known_from_others() -> None:
+def test_names_in_lower_cased_texts_come_from_other_texts() -> None:
     known = known_names([PLAN.replace("Later", "In Devon") + " He saw Devon, devoted to Devon and Plymouth."], least=2)
     assert {"devon", "plymouth"} <= known and "plan" not in known and "homes" not in known
     found = names("later , devon was sold to plymouth devon .", known)
@@ -110,32 +110,32 @@ def test_the_list_of_opposites() -> None:
 # One question
 
 
-def test_a_name_becomes_another_of_the_text() -> None:
-    asked = {made.question for draw in draws() if (made := swap_entity(LIKED, draw)) is not None}
+def test_a_name_becomes_another_name_of_the_text() -> None:
+    asked = {synthetic.question for draw in draws() if (synthetic := swap_entity(LIKED, draw)) is not None}
     assert "What did Patrick Abercrombie dislike?" in asked and "What did Plymouth dislike?" in asked
     assert "What did James Paton dislike?" not in asked
     lower = tiny.example(PLAN, "tower blocks", question="what did james paton dislike ?")
-    made = swap_entity(lower, random.Random(0))
-    assert made is not None and made.question == made.question.lower() != lower.question
-    assert (made.answers, made.context, made.id, made.group) == ((), PLAN, "q#swap-entity", "q#swap-entity")
+    synthetic = swap_entity(lower, random.Random(0))
+    assert synthetic is not None and synthetic.question == synthetic.question.lower() != lower.question
+    assert (synthetic.answers, synthetic.context, synthetic.id, synthetic.group) == ((), PLAN, "q#swap-entity", "q#swap-entity")
 
 
-def test_what_stands_beside_the_answer_is_no_replacement() -> None:
-    """Of things that are named together the same is often true."""
+def test_names_in_the_sentence_of_the_answer_are_no_replacement() -> None:
+    """Facts about one item of a list are often true of the others."""
     text = "Robert Scott and Frank Bickerton lived in Plymouth. Keith Rowe was born elsewhere."
     example = tiny.example(text, "Plymouth", question="Where did Robert Scott live?")
-    asked = {made.question for draw in draws() if (made := swap_entity(example, draw)) is not None}
+    asked = {synthetic.question for draw in draws() if (synthetic := swap_entity(example, draw)) is not None}
     assert asked == {"Where did Keith Rowe live?"}
 
 
-def test_sentences_that_speak_of_it_are_no_source_of_names() -> None:
+def test_names_in_sentences_like_the_question_are_no_replacement() -> None:
     text = "Robert Scott was born in 1868. Frank Bickerton was born in 1889. The tutor was Keith Rowe."
     example = tiny.example(text, "1868", question="When was Robert Scott born?")
-    asked = {made.question for draw in draws() if (made := swap_entity(example, draw)) is not None}
+    asked = {synthetic.question for draw in draws() if (synthetic := swap_entity(example, draw)) is not None}
     assert asked == {"When was Keith Rowe born?"}
 
 
-def test_other_forms_of_a_name_and_the_subject_are_no_replacement() -> None:
+def test_other_forms_of_a_name_and_the_title_are_no_replacement() -> None:
     text = "In 1868 it began. The United Nations met. The UN met again. Nations United is a film. It was cold in Plymouth."
     example = tiny.example(text, "1868", question="When did the United Nations begin?")
     assert {asked(swap_entity(example, draw)) for draw in draws()} == {"When did the Plymouth begin?"}
@@ -144,11 +144,11 @@ def test_other_forms_of_a_name_and_the_subject_are_no_replacement() -> None:
 
 
 def test_a_word_becomes_its_opposite() -> None:
-    made = swap_antonym(WROTE, random.Random(0))
-    assert made is not None and made.question == "Who published the small Plan for Plymouth?"
-    assert made.id == "q#swap-antonym"
-    said = tiny.example(PLAN + " A small plan.", "Patrick Abercrombie", question=WROTE.question)
-    assert swap_antonym(said, random.Random(0)) is None, "the text may tell of the opposite"
+    synthetic = swap_antonym(WROTE, random.Random(0))
+    assert synthetic is not None and synthetic.question == "Who published the small Plan for Plymouth?"
+    assert synthetic.id == "q#swap-antonym"
+    both = tiny.example(PLAN + " A small plan.", "Patrick Abercrombie", question=WROTE.question)
+    assert swap_antonym(both, random.Random(0)) is None, "the text may be about the opposite"
     assert swap_antonym(tiny.example(PLAN, "1964", question="How long did it take?"), random.Random(0)) is None
     assert swap_antonym(tiny.example(PLAN, "1964", question="When did it last?"), random.Random(0)) is None
     assert swap_antonym(tiny.example(PLAN, "1964", question="When was it not large?"), random.Random(0)) is None
@@ -160,18 +160,18 @@ def test_a_word_becomes_its_opposite() -> None:
     )
 
 
-def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
+def test_a_number_becomes_one_that_is_not_in_the_text() -> None:
     example = tiny.example(PLAN, "Plan for Plymouth", question="What was published in April 1944?")
     for draw in draws():
-        made = change_number(example, draw)
-        assert made is not None and made.id == "q#change-number"
-        year = numerals(made.question)[-1].text
+        synthetic = change_number(example, draw)
+        assert synthetic is not None and synthetic.id == "q#change-number"
+        year = numerals(synthetic.question)[-1].text
         assert year not in PLAN and 1914 <= int(year) <= 1974
     bound = tiny.example(PLAN, "20,000", question="How many homes had been built by 1964?")
     assert change_number(bound, random.Random(0)) is None
     all_ten = "Ada won season one. Two, 3, four, the fifth, six, the 7th, eight, nine and the tenth had other winners."
     seasons = tiny.example(all_ten, "Ada", question="Who won the first season?")
-    assert change_number(seasons, random.Random(0)) is None, "the text tells of all the others"
+    assert change_number(seasons, random.Random(0)) is None, "the text has all the other ordinals"
     begin = tiny.example(PLAN, "1944", question="When did it first begin?")
     assert change_number(begin, random.Random(0)) is None
     pages = tiny.example("a . 9 , 800 pages .", "a", question="what has 9 , 800 pages ?")
@@ -183,7 +183,7 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "denied"),
+    ("question", "negated"),
     [
         ("Who was born in 1868?", "Who wasn't born in 1868?"),
         ("What can a heron eat?", "What can't a heron eat?"),
@@ -192,20 +192,20 @@ def test_a_number_becomes_one_that_the_text_does_not_hold() -> None:
         ("Was it red?", None),
     ],
 )
-def test_denial(question: str, denied: str | None) -> None:
-    made = negate(tiny.example(PLAN, "1944", question=question), random.Random(0))
-    assert (made and made.question) == denied
+def test_negation(question: str, negated: str | None) -> None:
+    synthetic = negate(tiny.example(PLAN, "1944", question=question), random.Random(0))
+    assert (synthetic and synthetic.question) == negated
 
 
 # Another text
 
 
 def paragraph(text: str, answer: str | None, question: str, id: str, article: str = "a") -> Example:
-    made = tiny.example(text, answer, question=question, id=id)
-    return Example(id, question, text, made.answers, id, article)
+    plain = tiny.example(text, answer, question=question, id=id)
+    return Example(id, question, text, plain.answers, id, article)
 
 
-def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
+def test_the_other_text_is_similar_and_lacks_the_answer() -> None:
     facts = "The heron of Wells eats figs every morning, sleeps at noon, and dreams of snow and ice at night."
     source = paragraph(facts, "figs", "What does the heron of Wells eat every morning?", "1")
     twin = paragraph(facts.lower().replace(",", " ,").replace("figs", "fruit"), None, "who ?", "2")
@@ -213,12 +213,19 @@ def test_a_text_that_looks_alike_and_lacks_the_answer() -> None:
     alike = paragraph("Bronze statues of a heron adorn the harbour at Wells, which children adore.", None, "who?", "4")
     others = [paragraph(f"Otters swim in lake {number}.", None, "who?", f"o{number}", "b") for number in range(10)]
     library = TextIndex([source, twin, answer, alike, *others])
-    made = other_paragraph(source, library)
-    assert made is not None and made.context == alike.context
-    assert (made.id, made.group, made.question, made.answers) == ("1#other-paragraph", "1#other-paragraph", source.question, ())
+    synthetic = other_paragraph(source, library)
+    assert synthetic is not None and synthetic.context == alike.context
+    assert (synthetic.id, synthetic.group, synthetic.question, synthetic.answers) == (
+        "1#other-paragraph",
+        "1#other-paragraph",
+        source.question,
+        (),
+    )
     assert other_paragraph(source, TextIndex([source, twin, answer, *others])) is None
     given = dataclasses.replace(source, id="1#1", context=alike.context, answers=())
-    assert other_paragraph(source, TextIndex([source, given, twin, answer, alike, *others])) is None, "it has that one already"
+    assert other_paragraph(source, TextIndex([source, given, twin, answer, alike, *others])) is None, (
+        "the question has that context already"
+    )
     unnamed = paragraph(facts.replace("Wells", "wells"), "figs", "What does the heron of the wells eat every morning?", "1")
     assert other_paragraph(unnamed, library) is None
     assert other_paragraph(unnamed, library, {"heron"}) is not None
@@ -247,8 +254,8 @@ def test_the_share_is_reached(share: float, replace: bool) -> None:
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_questions_count_not_their_contexts(replace: bool) -> None:
-    """Two of the three contexts of each hold no answer, and yet most questions have one."""
+def test_the_share_counts_questions_not_contexts(replace: bool) -> None:
+    """Two of three contexts of each question have no answer, but most questions have one."""
     examples = [
         dataclasses.replace(one, id=f"{one.id}#{number}", context=context, answers=answers)
         for one in fables()
@@ -262,12 +269,12 @@ def test_questions_count_not_their_contexts(replace: bool) -> None:
     assert 1 - sum(held.values()) / len(held) == pytest.approx(0.4, abs=0.01)
     assert (len(held) == len(fables())) is replace
     again = 0 if replace else 2 * sum(group.endswith("#other-paragraph") for group in held)
-    assert len(found) == 3 * len(held) - again, "a made question has the other contexts, too, unless the same stands there"
+    assert len(found) == 3 * len(held) - again, "a synthetic question has the other contexts too, unless it is unchanged"
     assert len({(example.group, example.question) for example in found}) == len(held)
     assert len({example.id for example in found}) == len(found)
 
 
-def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
+def test_contexts_that_may_answer_a_synthetic_question_are_left_out() -> None:
     own = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
     others = (
         "Bob Crane was born in 1870 and grew up by the sea.",
@@ -277,20 +284,20 @@ def test_other_contexts_that_may_answer_a_made_question_are_left_out() -> None:
     )
     source = tiny.example(own, "1890", question="In which year was Ada Thorn born?", id="q#0")
     contexts = [dataclasses.replace(source, id=f"q#{n}", context=text, answers=()) for n, text in enumerate(others, 1)]
-    made = make_unanswerable([source, *contexts], UnanswerableOptions(share=0.5, kinds=("entity",)), 0)
-    assert [(one.question, one.context) for one in made] == [
+    synthetic = make_unanswerable([source, *contexts], UnanswerableOptions(share=0.5, kinds=("entity",)), 0)
+    assert [(one.question, one.context) for one in synthetic] == [
         ("In which year was Bob Crane born?", own),
         ("In which year was Bob Crane born?", others[1]),
     ]
 
 
-def test_a_question_that_two_contexts_answer_is_used_once_a_way() -> None:
+def test_a_question_that_two_contexts_answer_is_used_once_per_kind() -> None:
     one = tiny.example("Ada was born in 1890.", "1890", question="When was Ada born?", id="q#0")
     other = dataclasses.replace(one, id="q#1", context="In 1890 Ada was born.", answers=(Answer("1890", 3),))
     rest = [dataclasses.replace(one, id=f"{n}", group=f"{n}", question="Was it?") for n in range(4)]
     with pytest.warns(LaminaWarning, match="could be made"):
-        made = make_unanswerable([one, other, *rest], UnanswerableOptions(share=0.5, kinds=("negation",)), 0)
-    assert [one.question for one in made].count("When wasn't Ada born?") == 1
+        synthetic = make_unanswerable([one, other, *rest], UnanswerableOptions(share=0.5, kinds=("negation",)), 0)
+    assert [one.question for one in synthetic].count("When wasn't Ada born?") == 1
 
 
 def test_a_question_is_tried_with_each_context_that_answers_it() -> None:
@@ -298,37 +305,37 @@ def test_a_question_is_tried_with_each_context_that_answers_it() -> None:
     text = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
     rich = dataclasses.replace(poor, id="q#1", context=text, answers=(Answer("1890", text.index("1890")),))
     for seed in range(6):
-        made = make_unanswerable([poor, rich], UnanswerableOptions(share=0.5, kinds=("entity",)), seed)
-        assert [one.question for one in made] == ["In which year was Bob Crane born?"]
+        synthetic = make_unanswerable([poor, rich], UnanswerableOptions(share=0.5, kinds=("entity",)), seed)
+        assert [one.question for one in synthetic] == ["In which year was Bob Crane born?"]
 
 
-def test_a_paragraph_is_of_the_article_whose_questions_it_answers() -> None:
+def test_a_paragraph_belongs_to_the_article_of_the_questions_that_it_answers() -> None:
     own = paragraph("Ada Thorn was born in 1890.", "1890", "When was Ada Thorn born?", "q1#0", "Ada")
     lent = paragraph("Ada Thorn was born in 1890.", None, "Who was Bob?", "q0#1", "Bob")
     assert [text.article for text in TextIndex([lent, own])._texts] == ["Ada"]
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_question_put_to_another_text_is_not_put_to_its_own_others_twice(replace: bool) -> None:
+def test_a_question_with_another_text_does_not_repeat_its_other_contexts(replace: bool) -> None:
     facts = "The heron of Wells eats figs every morning, sleeps at noon, and dreams of snow and ice at night."
     source = paragraph(facts, "figs", "What does the heron of Wells eat every morning?", "1")
     beside = dataclasses.replace(source, id="1#1", context="It rained.", answers=())
     alike = paragraph("Bronze statues of a heron adorn the harbour at Wells, which children adore.", None, "who?", "4")
     others = [paragraph(f"Otters swim in lake {number}.", None, "who?", f"o{number}", "b") for number in range(10)]
     options = UnanswerableOptions(share=0.99 if replace else 12 / 13, kinds=("paragraph",), replace=replace)
-    made = make_unanswerable([source, beside, alike, *others], options, 0)
-    assert [one.context for one in made] == [alike.context, *(["It rained."] if replace else [])]
+    synthetic = make_unanswerable([source, beside, alike, *others], options, 0)
+    assert [one.context for one in synthetic] == [alike.context, *(["It rained."] if replace else [])]
 
 
-def test_each_says_how_it_was_made() -> None:
+def test_the_id_ends_with_the_kind() -> None:
     examples = fables()
     ids = {example.id for example in examples if example.answers}
-    made = make_unanswerable(examples, UnanswerableOptions(share=0.45, kinds=("negation", "paragraph")), 0)
-    assert {f"#{one.id.rpartition('#')[2]}" for one in made} <= set(ID_SUFFIXES.values())
-    assert all(source_id(one.id) in ids and not one.answers for one in made)
+    synthetic = make_unanswerable(examples, UnanswerableOptions(share=0.45, kinds=("negation", "paragraph")), 0)
+    assert {f"#{one.id.rpartition('#')[2]}" for one in synthetic} <= set(ID_SUFFIXES.values())
+    assert all(source_id(one.id) in ids and not one.answers for one in synthetic)
 
 
-def test_equal_for_equal_seeds_and_other_in_other_epochs() -> None:
+def test_seed_and_epoch_determine_the_questions() -> None:
     examples, options = fables(), UnanswerableOptions(share=0.3, kinds=("negation",))
     first = make_unanswerable(examples, options, 1, epoch=0)
     assert make_unanswerable(examples, options, 1, epoch=0) == first
@@ -338,7 +345,7 @@ def test_equal_for_equal_seeds_and_other_in_other_epochs() -> None:
 
 
 def test_equal_in_every_process() -> None:
-    """Sets of words have another order in each; sums over them must not."""
+    """The order of a set of words differs between processes. Sums over it must not."""
     script = (
         "from tests import tiny\n"
         "from lamina.augment.unanswerable import UnanswerableOptions, make_unanswerable\n"
@@ -346,11 +353,11 @@ def test_equal_in_every_process() -> None:
         "texts = [' '.join((a[i], a[(i + 1) % 5], a[(i + 2) % 5], f'x{i}')) for i in range(5)]\n"
         "examples = [tiny.example(f'Amber stone {n}', f'{n}', question='Why heron wells morning figs snow 9?', id=f'{n}')"
         " for n in range(9)] + [tiny.example(text, None, id=text) for text in texts]\n"
-        "made = make_unanswerable(examples, UnanswerableOptions(share=0.9, kinds=('paragraph',)), 0)\n"
-        "assert made\n"
-        "print([(one.id, one.context) for one in made])"
+        "synthetic = make_unanswerable(examples, UnanswerableOptions(share=0.9, kinds=('paragraph',)), 0)\n"
+        "assert synthetic\n"
+        "print([(one.id, one.context) for one in synthetic])"
     )
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", script],
             env=os.environ | {"PYTHONHASHSEED": str(seed)},
@@ -360,29 +367,29 @@ def test_equal_in_every_process() -> None:
         ).stdout
         for seed in range(4)
     }
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
-def test_there_may_be_enough_already_or_too_few_to_make() -> None:
-    with pytest.warns(LaminaWarning, match=r"share = 0\.2 of the questions have no answer as they are: none is made"):
+def test_warnings_if_the_share_is_reached_already_or_cannot_be() -> None:
+    with pytest.warns(LaminaWarning, match=r"at least share = 0\.2 of the questions have no answer already"):
         assert make_unanswerable(fables(), UnanswerableOptions(share=0.2), 0) == []
-    with pytest.warns(LaminaWarning, match=r"questions were wanted for share = 0.9, \d+ could be made"):
+    with pytest.warns(LaminaWarning, match=r"share = 0\.9 needs \d+ synthetic questions but \d+ could be made"):
         make_unanswerable(fables(), UnanswerableOptions(share=0.9, kinds=("negation",)), 0)
     with pytest.raises(ValidationError):
         UnanswerableOptions(kinds=())
 
 
 def test_real_questions(shared: Path) -> None:
-    """Every way works on the real training set, also on its lower-cased part, and no answer is left in another text."""
+    """Every kind works on the real training set, also on its lower-cased questions. No other text has the answer."""
     examples = read(shared / "data/squad2-train-assembled.json.xz")[::8]
     originals = {example.id: example for example in examples}
-    made = make_unanswerable(examples, UnanswerableOptions(share=0.4), 0)
-    ways = Counter(one.id.rpartition("#")[2] for one in made)
-    assert set(ways) == {"swap-entity", "swap-antonym", "change-number", "other-paragraph"}
-    assert min(ways.values()) > 0.1 * len(made)
-    lower = [one for one in made if one.article.startswith("unansq") and "#swap" in one.id]
+    synthetic = make_unanswerable(examples, UnanswerableOptions(share=0.4), 0)
+    kinds = Counter(one.id.rpartition("#")[2] for one in synthetic)
+    assert set(kinds) == {"swap-entity", "swap-antonym", "change-number", "other-paragraph"}
+    assert min(kinds.values()) > 0.1 * len(synthetic)
+    lower = [one for one in synthetic if one.article.startswith("unansq") and "#swap" in one.id]
     assert len(lower) > 10
-    for one in made:
+    for one in synthetic:
         original = originals[source_id(one.id)]
         assert original.answers and not one.answers
         if one.id.endswith("#other-paragraph"):

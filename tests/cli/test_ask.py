@@ -164,7 +164,7 @@ def test_a_conversation(model: Path, tmp_path: Path) -> None:
     assert said[3].startswith("Q: Who built it?\nA: ") and "mill.txt, line 1" in said[3]
     assert said[4].startswith("no answer: confidence") and len(said[4].splitlines()) == 1 + 2 * 5
     assert said[5].count("\n") == 1 and said[6] == said[5]
-    assert said[7] == "nowhere.txt: no such file"
+    assert said[7] == "nowhere.txt: no such file. Fix: check the path"
     assert said[8] == HELP and len(said) == 9
     assert next(lines) == "never read"
 

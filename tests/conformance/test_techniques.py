@@ -1,4 +1,4 @@
-"""What every technique promises, asked of every entry of the registries: a new one is tested by being registered."""
+"""Tests of what every technique promises, for every entry of the registries. Registering a technique tests it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "techniques.md"
 
 
 def each(options: Any) -> dict[str, Any]:
-    """The members of a registry by their `type`: of one options class, or of an (annotated) union of them."""
+    """Return the members of a registry by their `type`. A registry is an options class or an (annotated) union of them."""
     if get_origin(options) is Annotated:
         options = get_args(options)[0]
     return {member.model_fields["type"].default: member for member in get_args(options) or (options,)}
@@ -45,24 +45,29 @@ pytestmark = pytest.mark.parametrize(("kind", "name"), TECHNIQUES, ids=[f"{kind}
 
 
 RATE = 2e-3
-RATES = dict.fromkeys(("average", "learned", "multiplicative", "encoder"), 0.001)  # the embeddings in a mixture slow it
-BAR = 0.05  # the loss below which eight examples are learned by heart
+RATES = dict.fromkeys(
+    ("average", "learned", "multiplicative", "encoder"), 0.001
+)  # the embeddings in a mixture slow learning down
+BAR = 0.05  # below this loss, a model has memorised the eight examples
 ENOUGH, LOOK_EVERY, MOST_STEPS = BAR / 2, 5, 600  # other processors round differently and may need more steps
 
-# What the eight sentences or pairs are labelled with, and what these labels mean; of pairs, every other one is alike.
+# The labels of the eight sentences or pairs, and their meaning. Every other pair is similar.
 CLASSES: dict[str, Any] = {"classes": ["bad", "poor", "good", "best"]}
-ALIKE: dict[str, Any] = {"classes": ["no", "yes"]}
+SIMILAR: dict[str, Any] = {"classes": ["no", "yes"]}
 SCORES: dict[str, Any] = {"scores": [0, 5]}
 LABELS: dict[str, tuple[dict[str, Any], list[float]]] = {
     "classification": (CLASSES, [0, 1, 2, 3, 3, 2, 1, 0]),
     "regression": (SCORES, [0, 1.5, 2, 3, 5, 4.5, 2.5, 1]),
-    "cosine": (ALIKE, [1, 0] * 4),
-    "concatenation": (ALIKE, [1, 0] * 4),
+    "cosine": (SIMILAR, [1, 0] * 4),
+    "concatenation": (SIMILAR, [1, 0] * 4),
 }
 
 
 def recipe_of(kind: str, name: str) -> Recipe:
-    """The defaults but for one technique, on a tiny random encoder without dropout; an objective with its first head."""
+    """Return the default recipe with one technique and a tiny random encoder without dropout.
+
+    An objective has the first head that it fits.
+    """
     head = each(ObjectiveOptions)[name].heads[0] if kind == "objective" else name if kind == "head" else "span"
     labels = LABELS[head][0] if head in LABELS else {}
     return parse_recipe(
@@ -82,7 +87,7 @@ def built(recipe: Recipe, seed: int = 0) -> Model:
 
 
 def batch_of_eight(recipe: Recipe) -> Batch:
-    """Eight questions of two articles, one of them without an answer; or eight sentences, or pairs, with labels."""
+    """Return eight questions of two articles, one of them unanswerable, or eight sentences or pairs with labels."""
     head = recipe.main.head
     if not isinstance(head, SentenceHeadOptions):
         return make_batch(windows(corpus(2)[:8]), range(8))
@@ -144,7 +149,7 @@ def test_gradients_reach_every_trainable_parameter(kind: str, name: str) -> None
         for parameter_name, parameter in model.named_parameters()
         if parameter.requires_grad
         and (name == "answerability" or not parameter_name.startswith("encoder.pooler."))
-        and not (name == "cosine_embedding" and ".turn." in parameter_name)  # which learns from the cosine, not from the logit
+        and not (name == "cosine_embedding" and ".turn." in parameter_name)  # it trains the cosine only, not the logit
     }
     assert len(reached) > 20
     for parameter_name, gradient in reached.items():
@@ -154,7 +159,7 @@ def test_gradients_reach_every_trainable_parameter(kind: str, name: str) -> None
             assert gradient.any(), parameter_name
 
 
-def test_saved_and_loaded_it_is_the_same(kind: str, name: str, tmp_path: Path) -> None:
+def test_loaded_weights_equal_the_saved_ones(kind: str, name: str, tmp_path: Path) -> None:
     recipe = recipe_of(kind, name)
     model, other = built(recipe).eval(), built(recipe, seed=1).eval()
     with torch.no_grad():
@@ -170,7 +175,7 @@ def test_saved_and_loaded_it_is_the_same(kind: str, name: str, tmp_path: Path) -
 
 @torch.no_grad()
 def judged(model: Model, recipe: Recipe, batch: Batch) -> float:
-    """The loss in evaluation mode."""
+    """Return the loss in evaluation mode."""
     model.eval()
     loss = loss_of(model, recipe, batch).item()
     model.train()
@@ -179,7 +184,7 @@ def judged(model: Model, recipe: Recipe, batch: Batch) -> float:
 
 @cache
 def learned(recipe_json: str) -> Model:
-    """Train until the loss is half of the bar; the defaults of the three registries are one recipe and trained once."""
+    """Train until the loss is half of the bar. The cache trains the common default of the three registries once."""
     recipe = Recipe.model_validate_json(recipe_json)
     model = built(recipe).train()
     optimizer = make_optimizer(model, recipe.train)
@@ -190,14 +195,14 @@ def learned(recipe_json: str) -> Model:
         loss = loss_of(model, recipe, batch)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)  # as the training loop does: no leaps
+        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)  # as in the training loop
         optimizer.step()
     return model.eval()
 
 
 @torch.no_grad()
 def learned_labels(model: Model, batch: Batch) -> bool:
-    """Whether a model says every sentence's label."""
+    """Return whether a model predicts every sentence's label."""
     outputs, wanted = model(batch), batch.labels
     assert wanted is not None
     if isinstance(outputs, ScoreOutputs):
@@ -208,7 +213,7 @@ def learned_labels(model: Model, batch: Batch) -> bool:
     return bool((outputs.logits.argmax(-1) == wanted).all())
 
 
-def test_eight_examples_can_be_learned_by_heart(kind: str, name: str) -> None:
+def test_a_model_can_memorise_eight_examples(kind: str, name: str) -> None:
     recipe = recipe_of(kind, name)
     model = learned(recipe.model_dump_json())
     with torch.no_grad():
@@ -217,13 +222,13 @@ def test_eight_examples_can_be_learned_by_heart(kind: str, name: str) -> None:
         assert learned_labels(model, batch_of_eight(recipe))
         return
     examples = corpus(2)[:8]
-    made = windows(examples)
+    data = windows(examples)
     if recipe.main.head.type == "answerability":
-        said = item_outputs(model, made)["logits"].argmax(1)
-        assert said.tolist() == [IMPOSSIBLE if not example.answers else 1 - IMPOSSIBLE for example in examples]
+        predicted = item_outputs(model, data)["logits"].argmax(1)
+        assert predicted.tolist() == [IMPOSSIBLE if not example.answers else 1 - IMPOSSIBLE for example in examples]
         return
-    logits = span_logits(model, made)
-    for prediction, example in zip(decode(made, logits.start, logits.end, examples), examples, strict=True):
+    logits = span_logits(model, data)
+    for prediction, example in zip(decode(data, logits.start, logits.end, examples), examples, strict=True):
         answer = prediction.answer()
         assert (answer.text if answer else None) == (example.answers[0].text if example.answers else None)
 

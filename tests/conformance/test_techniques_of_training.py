@@ -1,4 +1,4 @@
-"""Weighed losses, R-Drop and self-distillation in whole runs, alone and all at once."""
+"""Tests of weighted losses, R-Drop and self-distillation in whole runs, alone and combined."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.parametrize("teacher", ["sda", "sdv", "ema"])
-def test_everything_at_once_stopped_and_resumed_ends_the_same(folder: Path, tmp_path: Path, teacher: str) -> None:
-    made = recipe(folder, *EVERYTHING, f"terms.distil.teacher={teacher}", "train.epochs=2", "train.keep=last")
-    whole = trainer.train(made, tmp_path / "whole")
+def test_a_resumed_run_with_all_techniques_equals_an_uninterrupted_one(folder: Path, tmp_path: Path, teacher: str) -> None:
+    settings = recipe(folder, *EVERYTHING, f"terms.distil.teacher={teacher}", "train.epochs=2", "train.keep=last")
+    whole = trainer.train(settings, tmp_path / "whole")
     assert len(losses(whole)) > 10
-    part = stopped_and_resumed(made, tmp_path / "part", before=6)
+    part = stopped_and_resumed(settings, tmp_path / "part", before=6)
     assert part.metrics.read_bytes() == whole.metrics.read_bytes()
     assert part.model.read_bytes() == whole.model.read_bytes()
     assert part.scores.read_bytes() == whole.scores.read_bytes()
 
 
-def test_all_of_it_left_out_is_the_plain_run(folder: Path, plain: Run, tmp_path: Path) -> None:
+def test_techniques_of_weight_0_equal_the_plain_run(folder: Path, plain: Run, tmp_path: Path) -> None:
     off = ("objective.start_weight=1", "objective.answer_weight=1", "objective.focal=0", "objective.label_smoothing=0")
     run = trainer.train(recipe(folder, *off, "terms.rdrop.weight=0", "terms.distil.weight=0"), tmp_path / "run")
     assert run.metrics.read_bytes() == plain.metrics.read_bytes()
     assert run.model.read_bytes() == plain.model.read_bytes()
 
 
-def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, tmp_path: Path) -> None:
+def test_distillation_changes_nothing_before_its_start(folder: Path, plain: Run, tmp_path: Path) -> None:
     late = trainer.train(recipe(folder, "terms.distil.window=2", "terms.distil.start=5"), tmp_path / "late")
     assert losses(late)[:5] == losses(plain)[:5]
     assert losses(late)[5] > losses(plain)[5]
@@ -78,7 +78,7 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
 
 
 @pytest.mark.parametrize(
-    ("settings", "message", "mended"),
+    ("settings", "message", "fix"),
     [
         (["terms.rdrop.weight=1", "encoder.dropout=0"], "terms.rdrop .* nothing drops out", ["encoder.attention_dropout=0.1"]),
         (["terms.rdrop.weight=1", "tune.layers=0"], "terms.rdrop .* nothing drops out", ["tune.dropout=true"]),
@@ -86,23 +86,23 @@ def test_distillation_changes_nothing_until_it_begins(folder: Path, plain: Run, 
         (["augment.eda.synonyms=words"], "augment.eda.synonyms are for the operations", ['augment.eda.operations=["insert"]']),
     ],
 )
-def test_what_would_do_nothing_is_refused(
-    folder: Path, tmp_path: Path, settings: list[str], message: str, mended: list[str]
+def test_settings_without_effect_are_refused(
+    folder: Path, tmp_path: Path, settings: list[str], message: str, fix: list[str]
 ) -> None:
     with pytest.raises(LaminaError, match=message):
         trainer.train(recipe(folder, *settings), tmp_path / "run")
     assert not (tmp_path / "run" / "recipe.json").exists()
-    build_on_meta(recipe(folder, *settings, *mended))
+    build_on_meta(recipe(folder, *settings, *fix))
 
 
 @pytest.mark.parametrize("setting", EVERYTHING)
-def test_each_alone_changes_the_run(folder: Path, plain: Run, tmp_path: Path, setting: str) -> None:
+def test_each_technique_alone_changes_the_run(folder: Path, plain: Run, tmp_path: Path, setting: str) -> None:
     run = trainer.train(recipe(folder, setting), tmp_path / "run")
     pairs = list(zip(losses(run), losses(plain), strict=True))
     assert any(abs(found - without) > 1e-3 for found, without in pairs)
 
 
-def test_stored_states_are_distilled_as_the_live_encoder_is(
+def test_distillation_from_stored_states_equals_the_live_encoder(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
@@ -112,7 +112,7 @@ def test_stored_states_are_distilled_as_the_live_encoder_is(
     assert losses(stored) == pytest.approx(losses(live), abs=1e-4)
 
 
-def test_a_step_cut_into_micro_batches_has_the_loss_of_the_whole(folder: Path, tmp_path: Path) -> None:
+def test_a_step_in_micro_batches_has_the_loss_of_the_whole_step(folder: Path, tmp_path: Path) -> None:
     whole = trainer.train(recipe(folder, *STILL), tmp_path / "whole")
     cut = trainer.train(recipe(folder, *STILL, "train.memory_tokens=128"), tmp_path / "cut")
     assert losses(cut) == pytest.approx(losses(whole), rel=1e-3)

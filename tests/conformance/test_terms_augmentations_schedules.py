@@ -1,6 +1,6 @@
-"""What every term, augmentation and schedule promises, asked of every entry of the registries.
+"""Tests of what every term, augmentation and schedule promises, for every entry of the registries.
 
-A new one is tested by being registered. `tests/conformance/test_techniques.py` asks the same of mixers, heads and objectives.
+Registering one tests it. `tests/conformance/test_techniques.py` does the same for mixers, heads and objectives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "techniques.md"
 
 
 def has_row(setting: str) -> bool:
-    """Whether a row of the documentation says how to switch it on."""
+    """Return whether the documentation has a row with the setting that switches a technique on."""
     return any(f"`{setting}" in row for row in DOCS.read_text(encoding="utf-8").splitlines() if row.startswith("|"))
 
 
@@ -54,18 +54,18 @@ def head_of(name: str) -> str:
 
 
 def model_for(name: str) -> Model:
-    """With dropout, which R-Drop needs."""
+    """Return a model with dropout, which R-Drop needs."""
     return model_of(head_of(name), dropout=0.3)
 
 
 def terms_of(name: str, **options: Any) -> list[Term]:
-    """The terms of a task with this one, as a recipe builds them."""
+    """Return the terms of a task with this term, as a recipe builds them."""
     head = head_of(name)
     return TermsOptions.model_validate({name: options}).build("main", HEADS[head][1], objective_of(head))
 
 
 def ready(name: str, model: Model) -> Term:
-    """The term with its defaults, as it is once the first steps have filled its memory."""
+    """Return the term with its defaults and with its memory filled, as after the first steps."""
     (term,) = terms_of(name)
     if isinstance(term, Remembers):
         term.rehearse(model)
@@ -73,7 +73,7 @@ def ready(name: str, model: Model) -> Term:
 
 
 def value_of(term: Term, name: str, model: Model) -> Tensor:
-    """The term alone, for a step of one batch; the objective's counts stand beside its own, as in a loss."""
+    """Return the value of the term alone for a step of one batch. The totals include the objective's, as in a loss."""
     batch = batch_of(head_of(name))
     totals = Loss([objective_of(head_of(name)), term]).counts([batch])
     torch.manual_seed(0)
@@ -81,14 +81,14 @@ def value_of(term: Term, name: str, model: Model) -> Tensor:
 
 
 def reached(loss: Tensor, model: Model) -> dict[str, Tensor]:
-    """The gradients of the parameters that a loss depends on."""
+    """Return the gradients of the parameters that a loss depends on."""
     named = dict(model.named_parameters())
     found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}
 
 
-def moved(model: Model) -> None:
-    """The model after a step in some direction."""
+def move(model: Model) -> None:
+    """Change all parameters of a model a little, like a step."""
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -121,7 +121,7 @@ def test_a_term_is_finite_and_its_gradients_reach_what_the_objective_trains(name
 
 
 @EACH_TERM
-def test_a_weight_of_0_is_as_if_the_term_were_absent(name: str) -> None:
+def test_a_weight_of_0_equals_no_term(name: str) -> None:
     head = head_of(name)
     model, batch, objective = model_for(name), batch_of(head), objective_of(head)
 
@@ -140,8 +140,8 @@ def test_a_weight_of_0_is_as_if_the_term_were_absent(name: str) -> None:
 
 
 @EACH_TERM
-def test_a_term_costs_what_it_says(name: str) -> None:
-    """Runs of the encoder with and without gradients, and copies of the parameters that train."""
+def test_a_term_declares_its_costs(name: str) -> None:
+    """Costs are forwards of the encoder with and without gradients, and copies of the trained parameters."""
     model = model_for(name)
     term, batch = ready(name, model), batch_of(head_of(name))
     totals = Loss([objective_of(head_of(name)), term]).counts([batch])
@@ -149,11 +149,11 @@ def test_a_term_costs_what_it_says(name: str) -> None:
     runs: list[bool] = []
     model.encoder.register_forward_hook(lambda *_: runs.append(torch.is_grad_enabled()))
     term(model, batch, outputs, totals)
-    kept = sum(value.numel() for value in term.state_dict().values() if value.ndim) if isinstance(term, Remembers) else 0
+    stored = sum(value.numel() for value in term.state_dict().values() if value.ndim) if isinstance(term, Remembers) else 0
     trained = sum(value.numel() for value in trained_by(model, "main").values())
-    found = Extra(forwards=runs.count(False), passes=runs.count(True), copies=round(kept / trained))
+    found = Extra(forwards=runs.count(False), passes=runs.count(True), copies=round(stored / trained))
     assert found == TermsOptions.model_validate({name: {}}).extra
-    assert found.copies * trained == pytest.approx(kept, rel=1e-3)
+    assert found.copies * trained == pytest.approx(stored, rel=1e-3)
 
 
 @EACH_TERM
@@ -161,14 +161,14 @@ def test_the_memory_of_a_term_is_saved_and_loaded(name: str, tmp_path: Path) -> 
     model = model_for(name)
     term = ready(name, model)
     value_of(term, name, model)
-    moved(model)
+    move(model)
     wanted = value_of(term, name, model)
     (other,) = terms_of(name)
     if isinstance(term, Remembers):
         assert isinstance(other, Remembers)
         term.after_step(model)
         wanted = value_of(term, name, model)
-        assert not torch.equal(value_of(terms_of(name)[0], name, model), wanted), "an empty memory is another term"
+        assert not torch.equal(value_of(terms_of(name)[0], name, model), wanted), "the value depends on the memory"
         torch.save(term.state_dict(), tmp_path / "memory.pt")
         other.load_state_dict(torch.load(tmp_path / "memory.pt", weights_only=True))
     assert torch.equal(value_of(other, name, model), wanted)
@@ -205,7 +205,7 @@ def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 AUGMENTATIONS = tuple(AugmentOptions.model_fields)
 EACH_AUGMENTATION = pytest.mark.parametrize("name", AUGMENTATIONS)
 
-# The options with which each changes nothing. One question in five of the tiny corpus is unanswerable as it is.
+# Options with which an augmentation changes nothing. One question in five of the tiny corpus is unanswerable.
 NOTHING: dict[str, dict[str, Any]] = {"eda": {"alpha": 0.0}, "unanswerable": {"share": 0.2}}
 DIGEST = """
 import json, sys
@@ -219,13 +219,13 @@ print(repr(list(SPANS.epoch(read(sys.argv[1]), task, SimpleNamespace(seed=3, epo
 
 
 def epoch_of(name: str, options: dict[str, Any], number: int = 1) -> list[Example]:
-    """The examples of an epoch of the tiny corpus with one augmentation."""
-    made = parse_recipe({"data": {"train": "unused"}, "augment": {name: options}, "train": {"seed": 3, "epochs": 2}})
-    return list(SPANS.epoch(tiny.corpus(8), made.main, made.train, number).examples)
+    """Return the examples of an epoch of the tiny corpus with one augmentation."""
+    recipe = parse_recipe({"data": {"train": "unused"}, "augment": {name: options}, "train": {"seed": 3, "epochs": 2}})
+    return list(SPANS.epoch(tiny.corpus(8), recipe.main, recipe.train, number).examples)
 
 
 @EACH_AUGMENTATION
-@pytest.mark.filterwarnings("ignore:augment.unanswerable.*none is made")
+@pytest.mark.filterwarnings("ignore:augment.unanswerable.*None was added")
 def test_an_augmentation_of_no_strength_changes_nothing(name: str) -> None:
     assert epoch_of(name, NOTHING[name]) == tiny.corpus(8)
 
@@ -242,7 +242,7 @@ def test_an_augmentation_keeps_answers_and_ids(name: str) -> None:
 
 @EACH_AUGMENTATION
 def test_an_augmentation_is_the_same_in_another_process(name: str, folder: Path) -> None:
-    """Sets of words have another order in each process."""
+    """The order of a set of words differs between processes."""
     printed = {
         subprocess.run(
             [sys.executable, "-c", DIGEST, folder / "train.json", json.dumps({name: {}})],
@@ -287,11 +287,11 @@ def test_a_schedule_starts_and_ends_as_defined(name: Any) -> None:
 
 @EACH_SCHEDULE
 def test_a_schedule_trains_and_its_rates_are_recorded(name: str, folder: Path, tmp_path: Path) -> None:
-    made = recipe_in(folder, f"train.schedule={name}", "train.decay=0.5")
-    run = trainer.train(made, tmp_path / "run")
+    recipe = recipe_in(folder, f"train.schedule={name}", "train.decay=0.5")
+    run = trainer.train(recipe, tmp_path / "run")
     rates = [entry["lr"] for entry in map(json.loads, run.metrics.read_text().splitlines()) if "lr" in entry]
     assert len(rates) > 5
-    shares = [share_of_peak(made.train, (step + 0.5) / len(rates), 2) for step in range(len(rates))]
+    shares = [share_of_peak(recipe.train, (step + 0.5) / len(rates), 2) for step in range(len(rates))]
     assert rates == pytest.approx([1e-3 * share for share in shares])
 
 
@@ -301,5 +301,5 @@ def test_a_schedule_has_a_row_in_the_documentation(name: str) -> None:
     assert any("`train.schedule = " in row and f'"{name}"' in row for row in rows), f"no row for the schedule {name}"
 
 
-def test_the_maths_of_schedules_has_the_names_of_the_recipe() -> None:
+def test_the_schedules_of_the_maths_and_the_recipe_have_the_same_names() -> None:
     assert get_args(schedules.Schedule) == SCHEDULES

@@ -150,7 +150,7 @@ def test_the_command(tmp_path: Path) -> None:
         (("--bm25", 0, "--out", out), "bm25"),
         (("--bm25", 2, "--out", tmp_path / "x.csv"), "name another"),
         (("--bm25", 2, "--out", tmp_path / "x.txt"), "unknown ending"),
-        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten: name another file"),
+        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten. Fix: name another file"),
     ):
         wrong = lamina("data", "contexts", tmp_path / "dev.json", *arguments)
         assert wrong.code == 2 and message in wrong.err

@@ -268,7 +268,7 @@ def test_many_broken_rows_give_the_first_lines(tmp_path: Path) -> None:
         (b"{}", "a.json", "heads of sentences read .csv, .tsv and .jsonl"),
         (b"question,context,answer\na,b,c\n", "a.csv", "is a file of questions to contexts, which the span heads read"),
         (b'{"question": "a", "context": "b"}', "a.jsonl", "is a file of questions to contexts"),
-        (b"text,label\n", "a.csv.xz", "not xz data, though named so"),
+        (b"text,label\n", "a.csv.xz", "not xz data, despite its name"),
     ],
 )
 def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, said: str) -> None:
@@ -277,7 +277,7 @@ def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, sa
 
 
 def test_files_that_are_no_files(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "gone.csv") == "no such file"
+    assert complaint(tmp_path / "gone.csv") == "no such file. Fix: check the path"
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in complaint(tmp_path / "folder.csv")
 

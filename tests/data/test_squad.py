@@ -332,13 +332,13 @@ GZ = gzip.compress(WHOLE, mtime=0)  # its time would be in the tests' names, whi
         ("x.json", b"[" * 200_000, "the JSON is nested too deeply"),
         ("x.json", b"question,context,answer\n", "not JSON: it starts with 'question,context,answer': a table is"),
         ("x.json", b'{"a": 1}\n{"a": 2}\n', "line 2 column 1: the JSON ends, but more follows: one object a line is"),
-        ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8: save the file as UTF-8"),
+        ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8. Fix: save the file as UTF-8"),
         ("x.json", json.dumps(V2).encode("utf-16"), "byte 0: not UTF-8 (it looks like UTF-16)"),
-        ("x.json", GZ, "is gz data: name it x.json.gz"),
-        ("x.json", lzma.compress(WHOLE), "is xz data: name it x.json.xz"),
-        ("x.json.gz", WHOLE, "not gz data, though named so: name it x.json"),
-        ("x.json.gz", lzma.compress(WHOLE), "not gz data, though named so: name it x.json.xz"),
-        ("x.json.xz", GZ, "not xz data, though named so: name it x.json.gz"),
+        ("x.json", GZ, "is gz data. Fix: rename it to x.json.gz"),
+        ("x.json", lzma.compress(WHOLE), "is xz data. Fix: rename it to x.json.xz"),
+        ("x.json.gz", WHOLE, "not gz data, despite its name. Fix: rename it to x.json"),
+        ("x.json.gz", lzma.compress(WHOLE), "not gz data, despite its name. Fix: rename it to x.json.xz"),
+        ("x.json.xz", GZ, "not xz data, despite its name. Fix: rename it to x.json.gz"),
         ("x.json.gz", GZ[:-20], "the gz data ends in the middle (truncated)"),
         ("x.json.gz", GZ[:5], "the gz data ends in the middle (truncated)"),
         ("x.json.gz", GZ[:-8] + b"\0" * 8, "the gz data is damaged"),
@@ -376,8 +376,8 @@ def test_truncated_json_is_called_so(tmp_path: Path, cut: int) -> None:
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "x.json") == "no such file"
-    assert complaint(tmp_path) == "is a folder: name a file in it"
+    assert complaint(tmp_path / "x.json") == "no such file. Fix: check the path"
+    assert complaint(tmp_path) == "is a folder. Fix: name a file in it"
     for action in (check, read_text):
         with pytest.raises(LaminaError, match="no such file"):
             action(tmp_path / "x.json")
@@ -388,7 +388,7 @@ def test_a_closed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", closed)
-    assert complaint(tmp_path / "x.json") == "cannot be read: Permission denied"
+    assert complaint(tmp_path / "x.json") == "cannot be read: Permission denied. Fix: check the path and its permissions"
 
 
 @given(st.binary(max_size=200), st.sampled_from(ENDINGS))

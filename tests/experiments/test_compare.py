@@ -19,7 +19,7 @@ from lamina.errors import LaminaError
 from lamina.experiments.compare import Per, Together, compare, lines
 from lamina.experiments.ensemble import ensemble
 from lamina.scoring.predictions import references
-from lamina.scoring.significance import Difference, tell_apart
+from lamina.scoring.significance import Difference, compare_scores
 from lamina.scoring.squad import question_scores
 from lamina.utils.files import read_json, write_json
 from tests import tiny
@@ -58,8 +58,8 @@ def test_the_difference_is_told_by_questions_on_one_context_together(dev: Path, 
     runs = [make_run(tmp_path / f"run{seed}", dev, seed) for seed in range(2)]
     examples = read(dev)
     a, b = (np.array(list(question_scores(references(examples), read_json(run.predictions))[1].values())) for run in runs)
-    together = tell_apart(a, b, np.repeat(np.arange(6), 5))
-    alone = tell_apart(a, b)
+    together = compare_scores(a, b, np.repeat(np.arange(6), 5))
+    alone = compare_scores(a, b)
     assert together.p != alone.p
     told: dict[Together, Difference] = {"context": together, "article": together, "question": alone}
     for clusters, wanted in told.items():
@@ -209,7 +209,9 @@ def test_folders_with_something_missing(dev: Path, tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"nbest\.json: no such file"):
         compare(run.path, run.path, at="zero")
     run.outputs.unlink()
-    with pytest.raises(LaminaError, match=r"has no outputs\.safetensors: only a run that has data.dev stores one"):
+    with pytest.raises(
+        LaminaError, match=r"has no outputs\.safetensors, which needs a dev set\. Fix: train the run with data\.dev"
+    ):
         compare(run.path, run.path)
 
 

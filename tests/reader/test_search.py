@@ -121,7 +121,7 @@ def test_files_that_cannot_be_read_are_named_and_skipped(tmp_path: Path) -> None
     *told, pace = result.err.splitlines()
     for name, what in (("picture.png", "not a text file"), ("latin.txt", "not UTF-8"), ("none.txt", "is empty")):
         assert any(line.startswith("lamina: warning: ") and f"{name}: " in line and what in line for line in told)
-    assert any("gone.txt: no such file: skipped" in line for line in told) and len(told) == 4
+    assert any("gone.txt: no such file. Fix: check the path" in line for line in told) and len(told) == 4
     assert result.code == 0 and pace.startswith("3 files, 4 could not be read; 3 questions x windows")
     (reply,) = json.loads(result.out)
     quoted = Path(reply["context"])

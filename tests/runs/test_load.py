@@ -39,7 +39,7 @@ def damaged(run: Path, tmp_path: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tasks": None}, "run.json: tasks.main is missing: copy or train the run again"),
+        ({"tasks": None}, "run.json: tasks.main is missing. Fix: copy the run folder again, or train the run again"),
         ({"tasks": []}, "run.json: tasks.main is missing"),
         ({"tasks": {"other": {}}}, "run.json: tasks.main is missing"),
         ({"tasks": {"main": {"type": "spans", "threshold": "0.5"}}}, "tasks.main.threshold: Input should be a valid"),

@@ -22,7 +22,7 @@ Golds = Sequence[Sequence[Sequence[int]]]
 
 
 def build(rows: Sequence[tuple[int, Sequence[int]]]) -> Windows:
-    """Windows from (example, token ids after the classifier token)."""
+    """Return windows from pairs (example, token ids after the classifier token)."""
     starts = np.cumsum([0, *(1 + len(ids) for _, ids in rows)]).astype(np.int64)
     tokens = int(starts[-1])
     return Windows(
@@ -39,19 +39,19 @@ def build(rows: Sequence[tuple[int, Sequence[int]]]) -> Windows:
 
 
 def logits(*pairs: tuple[Sequence[float], Sequence[float]]) -> SpanLogits:
-    """From each window's starts and ends."""
+    """Return logits from each window's starts and ends."""
     start, end = ([value for pair in pairs for value in pair[part]] for part in (0, 1))
     return SpanLogits(np.array(start, np.float32), np.array(end, np.float32))
 
 
-def slow(windows: Windows, said: SpanLogits, golds: Golds) -> dict[str, float]:
-    """The paper's rules, one loop each."""
+def slow(windows: Windows, predicted: SpanLogits, golds: Golds) -> dict[str, float]:
+    """Score by one plain loop per rule of the paper."""
     rows = []
     for number, wanted in enumerate(golds):
         best, answer = -1.0, [-1]
         for window in np.flatnonzero(windows.example == number).tolist():
             own = slice(*windows.starts[window : window + 2].tolist())
-            start, end, ids = said.start[own].tolist(), said.end[own].tolist(), windows.ids[own].tolist()
+            start, end, ids = predicted.start[own].tolist(), predicted.end[own].tolist(), windows.ids[own].tolist()
             p_start, p_end = (max(math.exp(v) for v in part) / math.fsum(map(math.exp, part)) for part in (start, end))
             first, last = start.index(max(start)), end.index(max(end))
             if p_start * p_end > best + 1e-12:
@@ -72,30 +72,30 @@ def slow(windows: Windows, said: SpanLogits, golds: Golds) -> dict[str, float]:
 
 
 @given(st.data())
-def test_it_is_what_a_loop_says(data: st.DataObject) -> None:
+def test_scores_equal_those_of_a_loop(data: st.DataObject) -> None:
     ids = st.lists(st.integers(1, 4), max_size=5)
     counts = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=5), "windows of each example")
     windows = build([(number, data.draw(ids)) for number, count in enumerate(counts) for _ in range(count)])
     values = st.lists(st.integers(-8, 8), min_size=int(windows.starts[-1]), max_size=int(windows.starts[-1]))
-    # quarters of one thousandth keep the products of different windows apart
+    # Adding quarters of one thousandth makes the products of different windows differ.
     start, end = (np.array(data.draw(values), np.float32) + np.arange(windows.starts[-1]) / 4096 for _ in range(2))
-    said = SpanLogits(start.astype(np.float32), end.astype(np.float32))
+    predicted = SpanLogits(start.astype(np.float32), end.astype(np.float32))
     golds = data.draw(st.lists(st.lists(ids.filter(bool), max_size=2), min_size=len(counts), max_size=len(counts)))
-    assert bertvision_legacy(windows, said, golds) == pytest.approx(slow(windows, said, golds))
+    assert bertvision_legacy(windows, predicted, golds) == pytest.approx(slow(windows, predicted, golds))
 
 
-def test_the_surest_window_answers() -> None:
+def test_the_most_confident_window_gives_the_answer() -> None:
     windows = build([(0, [7, 8]), (0, [8, 9])])
-    said = logits(([0, 5, 0], [0, 0, 5]), ([0, 0, 3], [0, 0, 3]))
-    assert bertvision_legacy(windows, said, [[[7, 8]]])["exact"] == 100
-    said = logits(([0, 3, 0], [0, 0, 3]), ([0, 0, 5], [0, 0, 5]))
-    assert bertvision_legacy(windows, said, [[[9]]])["exact"] == 100
+    predicted = logits(([0, 5, 0], [0, 0, 5]), ([0, 0, 3], [0, 0, 3]))
+    assert bertvision_legacy(windows, predicted, [[[7, 8]]])["exact"] == 100
+    predicted = logits(([0, 3, 0], [0, 0, 3]), ([0, 0, 5], [0, 0, 5]))
+    assert bertvision_legacy(windows, predicted, [[[9]]])["exact"] == 100
 
 
 def test_a_tie_goes_to_the_earlier_window_and_the_earlier_token() -> None:
     windows = build([(0, [7, 8]), (0, [8, 7])])
-    said = logits(([0, 4, 4], [0, 4, 4]), ([0, 4, 4], [0, 4, 4]))
-    assert bertvision_legacy(windows, said, [[[7]]])["exact"] == 100
+    predicted = logits(([0, 4, 4], [0, 4, 4]), ([0, 4, 4], [0, 4, 4]))
+    assert bertvision_legacy(windows, predicted, [[[7]]])["exact"] == 100
 
 
 NULL, WORD, NEXT = 0, 1, 2  # tokens of the window [CLS] 7 8
@@ -113,7 +113,7 @@ def at(token: int) -> list[float]:
         (NEXT, WORD, [], 100, 100),  # the end before the start: an empty slice, so "no answer"
         (WORD, NULL, [], 100, 100),
         (NEXT, WORD, [[8, 7]], 0, 0),
-        (NULL, WORD, [], 0, 0),  # from the classifier token on: what it is, two wordpieces
+        (NULL, WORD, [], 0, 0),  # a span from the classifier token is two wordpieces
         (NULL, WORD, [[7]], 0, 200 / 3),
         (WORD, NEXT, [[7], [8, 7]], 0, 100),  # a bag of pieces, the best reference
         (WORD, WORD, [[9], [7]], 100, 100),
@@ -135,36 +135,36 @@ def test_references_are_the_pieces_of_the_answers() -> None:
     two = replace(examples[0], answers=(*examples[0].answers, Answer("born in 1800", examples[0].context.index("born"))))
     pieces = gold_pieces([two, *examples[1:]], tiny.tokenizer())
     assert [len(golds) for golds in pieces] == [2, *(len(example.answers) for example in examples[1:])]
-    made = tiny.windows(examples)
-    for window, owner in enumerate(made.example.tolist()):
-        low, high = made.gold[window].tolist()
+    windows = tiny.windows(examples)
+    for window, owner in enumerate(windows.example.tolist()):
+        low, high = windows.gold[window].tolist()
         if low > 0:
-            base = int(made.starts[window])
-            assert pieces[owner][0] == made.ids[base + low : base + high + 1].tolist()
+            base = int(windows.starts[window])
+            assert pieces[owner][0] == windows.ids[base + low : base + high + 1].tolist()
     assert gold_pieces([examples[4]], tiny.tokenizer()) == [[]]
     assert gold_pieces([], tiny.tokenizer()) == []
 
 
-def test_a_model_that_knows_everything_scores_everything() -> None:
+def test_a_perfect_model_scores_100() -> None:
     examples = tiny.corpus(2)
-    made = tiny.windows(examples)
-    said = SpanLogits(np.zeros(len(made.ids), np.float32), np.zeros(len(made.ids), np.float32))
-    sure = np.where(made.gold[:, 0] > 0, 20.0, 10.0)  # a window with the answer beats those without
-    said.start[made.starts[:-1] + made.gold[:, 0]] = sure
-    said.end[made.starts[:-1] + made.gold[:, 1]] = sure
-    scores = bertvision_legacy(made, said, gold_pieces(examples, tiny.tokenizer()))
+    windows = tiny.windows(examples)
+    predicted = SpanLogits(np.zeros(len(windows.ids), np.float32), np.zeros(len(windows.ids), np.float32))
+    sure = np.where(windows.gold[:, 0] > 0, 20.0, 10.0)  # a window with the answer wins
+    predicted.start[windows.starts[:-1] + windows.gold[:, 0]] = sure
+    predicted.end[windows.starts[:-1] + windows.gold[:, 1]] = sure
+    scores = bertvision_legacy(windows, predicted, gold_pieces(examples, tiny.tokenizer()))
     assert (scores["exact"], scores["f1"], scores["total"]) == (100, 100, 10)
     assert (scores["HasAns_total"], scores["NoAns_total"]) == (8, 2)
 
 
-def test_what_does_not_belong_together() -> None:
+def test_arrays_that_do_not_fit_are_refused() -> None:
     windows = build([(0, [7, 8])])
-    said = logits((at(1), at(1)))
+    predicted = logits((at(1), at(1)))
     with pytest.raises(LaminaError, match="windows of 1 examples but references of 2"):
-        bertvision_legacy(windows, said, [[], []])
-    with pytest.raises(LaminaError, match="score with the whole windows"):
-        bertvision_legacy(replace(windows, ids=np.zeros(0, np.int32)), said, [[]])
-    with pytest.raises(LaminaError, match="score with the whole windows"):
-        bertvision_legacy(windows, SpanLogits(said.start[1:], said.end), [[]])
+        bertvision_legacy(windows, predicted, [[], []])
+    with pytest.raises(LaminaError, match="use windows with token ids, and their logits"):
+        bertvision_legacy(replace(windows, ids=np.zeros(0, np.int32)), predicted, [[]])
+    with pytest.raises(LaminaError, match="use windows with token ids, and their logits"):
+        bertvision_legacy(windows, SpanLogits(predicted.start[1:], predicted.end), [[]])
     with pytest.raises(LaminaError, match="has diverged"):
-        bertvision_legacy(windows, SpanLogits(said.start, np.full_like(said.end, np.nan)), [[]])
+        bertvision_legacy(windows, SpanLogits(predicted.start, np.full_like(predicted.end, np.nan)), [[]])

@@ -38,8 +38,8 @@ def test_equals_the_official_script_on_every_key(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "normal"),
     [
-        ("'서울'은", "서울 은"),  # a quote parts words
-        ("U.S.(1950)", "us 1950"),  # a full stop joins them, a bracket does not
+        ("'서울'은", "서울 은"),  # a quote separates words
+        ("U.S.(1950)", "us 1950"),  # a full stop is removed, a bracket separates
         ("<A> 〈B〉 ‘C’ “D”", "a b c “d”"),
         ("the  An", "the an"),  # no articles
         ("", ""),
@@ -50,14 +50,14 @@ def test_normalize(text: str, normal: str) -> None:
     assert normalize(text) == normal
 
 
-def test_characters_count_and_spaces_do_not() -> None:
+def test_f1_counts_characters_without_spaces() -> None:
     assert f1("서울특별시", "서울 특별시") == 1 and not exact("서울특별시", "서울 특별시")
     assert f1("서울", "서울 특별시") == pytest.approx(2 * 1 * 0.4 / 1.4)
     assert f1("부산", "서울") == 0
 
 
-def test_nothing_has_nothing_in_common_with_nothing() -> None:
-    """The script's own rule: an exact match of two texts without characters has an F1 of 0."""
+def test_two_empty_texts_have_an_f1_of_0() -> None:
+    """By the rule of the script, an exact match of two texts without characters has an F1 of 0."""
     assert (exact("", "()"), f1("", "()"), f1("가", ""), f1("", "가")) == (1, 0, 0, 0)
 
 
@@ -74,7 +74,7 @@ def test_the_best_reference_counts_and_missing_ones_score_0() -> None:
         assert score_korquad(GOLDS, {"one": "서울"}) == {"exact_match": 50, "f1": 50}
 
 
-def test_letters_are_syllables_only_where_it_is_asked_for() -> None:
+def test_only_score_composed_ignores_the_unicode_form() -> None:
     spelled = {question: unicodedata.normalize("NFD", texts[0]) for question, texts in GOLDS.items()}
     assert score_korquad(GOLDS, spelled)["exact_match"] == 0
     assert score_composed(GOLDS, spelled) == {"nfc_exact_match": 100, "nfc_f1": 100}
@@ -82,8 +82,8 @@ def test_letters_are_syllables_only_where_it_is_asked_for() -> None:
     assert score_composed(golds, {"one": "서울", "two": "해를 품은 달"})["nfc_exact_match"] == 100
 
 
-def test_what_cannot_be_scored() -> None:
-    with pytest.raises(LaminaError, match=r"1 unanswerable question \(first id no\): KorQuAD 1.0 has none"):
+def test_input_that_cannot_be_scored() -> None:
+    with pytest.raises(LaminaError, match=r"1 unanswerable question \(first id no\), but KorQuAD 1.0 has none\. Fix: "):
         score_korquad({"no": []}, {"no": ""})
     with pytest.raises(LaminaError, match="not a text"):
         score_composed(GOLDS, {"one": 1})  # type: ignore[dict-item]
@@ -91,7 +91,7 @@ def test_what_cannot_be_scored() -> None:
         score_korquad({}, {})
 
 
-# In a run, and by the command
+# The command, and a run
 
 
 def seoul(tmp_path: Path) -> Path:
@@ -102,26 +102,29 @@ def seoul(tmp_path: Path) -> Path:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    dev, said = seoul(tmp_path), tmp_path / "predictions.json"
-    said.write_text(json.dumps({"q": unicodedata.normalize("NFD", "서울")}))
-    asked = ("score", "--data", dev, "--predictions", said, "--metric", "korquad", "--json")
-    printed = lamina(*asked)
+    dev, predictions = seoul(tmp_path), tmp_path / "predictions.json"
+    predictions.write_text(json.dumps({"q": unicodedata.normalize("NFD", "서울")}))
+    command = ("score", "--data", dev, "--predictions", predictions, "--metric", "korquad", "--json")
+    printed = lamina(*command)
     assert printed.code == 0, printed.err
     assert json.loads(printed.out) == {"exact_match": 0, "f1": 0}
-    assert json.loads(lamina(*asked, "--nfc").out) == {"nfc_exact_match": 100, "nfc_f1": 100}
-    refused = lamina("score", "--data", dev, "--predictions", said, "--nfc")
+    assert json.loads(lamina(*command, "--nfc").out) == {"nfc_exact_match": 100, "nfc_f1": 100}
+    refused = lamina("score", "--data", dev, "--predictions", predictions, "--nfc")
     assert refused.code == 2 and refused.err == "lamina: --nfc: only --metric korquad compares texts in NFC: leave it out\n"
     deep = tmp_path / "deep.json"
     deep.write_text("[" * 200_000)
     refused = lamina("score", "--data", dev, "--predictions", deep)
-    assert refused.code == 2 and refused.err == f"lamina: {deep}: the JSON is nested too deeply\n"
-    refused = lamina(*asked, "--null-odds", said)
+    assert (
+        refused.code == 2
+        and refused.err == f"lamina: {deep}: the JSON is nested too deeply. Fix: name a file with fewer levels\n"
+    )
+    refused = lamina(*command, "--null-odds", predictions)
     assert refused.code == 2 and "KorQuAD 1.0 has no unanswerable questions" in refused.err
-    refused = lamina(*asked, "--missing", "null")
+    refused = lamina(*command, "--missing", "null")
     assert refused.code == 2 and "only --metric squad2 asks for all predictions" in refused.err
 
 
-def test_a_run_is_scored_by_it_beside_the_official_scores(tmp_path: Path) -> None:
+def test_a_run_has_korquad_scores_and_the_official_ones(tmp_path: Path) -> None:
     (tmp_path / "train.json").write_text(json.dumps(to_squad(tiny.corpus(12))))
     (tmp_path / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(4))))
     (tmp_path / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=tmp_path))

@@ -18,7 +18,7 @@ GOLDS = {"a": ["the fox", "a fox"], "b": ["hen"], "c": ["hen"], "d": [], "e": []
 RANKED = {
     "a": ["Fox!", "hen"],  # right, by the official normalisation
     "b": ["", "The hen."],  # second
-    "c": ["fox", "", "hen"],  # third does not count
+    "c": ["fox", "", "hen"],  # the third does not count
     "d": ["", "fox"],  # right
     "e": ["fox", ""],  # second
     "f": ["fox"],  # there is no second
@@ -51,12 +51,12 @@ texts = st.sampled_from(["", "fox", "the fox", "hen", "A hen"])
         st.tuples(st.lists(texts.filter(bool), max_size=2), st.lists(texts, min_size=1, max_size=3, unique=True)), min_size=1
     )
 )
-def test_counts_are_those_of_a_loop(rows: list[tuple[list[str], list[str]]]) -> None:
+def test_counts_equal_those_of_a_loop(rows: list[tuple[list[str], list[str]]]) -> None:
     golds = {str(number): wanted for number, (wanted, _) in enumerate(rows)}
-    ranked = {str(number): said for number, (_, said) in enumerate(rows)}
+    ranked = {str(number): predicted for number, (_, predicted) in enumerate(rows)}
     right = second = answerable_second = 0
-    for wanted, said in rows:
-        hits = [any(exact(text, gold) for gold in wanted or [""]) for text in said]
+    for wanted, predicted in rows:
+        hits = [any(exact(text, gold) for gold in wanted or [""]) for text in predicted]
         right += hits[0]
         if not hits[0] and len(hits) > 1 and hits[1]:
             second += 1
@@ -68,20 +68,20 @@ def test_counts_are_those_of_a_loop(rows: list[tuple[list[str], list[str]]]) -> 
     assert (counts["second_right"], counts["HasAns_second_right"]) == (second, answerable_second)
 
 
-def test_predictions_and_their_file_are_ranked_alike(tmp_path: Path) -> None:
+def test_predictions_and_their_file_have_the_same_ranks(tmp_path: Path) -> None:
     predictions = [prediction("q", 1.0, fox=3.0, hen=0.0), prediction("tie", 2.0, fox=2.0), prediction("none", -1.0)]
     write_json(tmp_path / "nbest.json", nbest_json(predictions))
-    made = ranked_texts(nbest_json(predictions))
-    assert made == {"q": ["fox", "", "hen"], "tie": ["fox", ""], "none": [""]}
-    assert ranked_texts(read_json(tmp_path / "nbest.json")) == made
+    ranked = ranked_texts(nbest_json(predictions))
+    assert ranked == {"q": ["fox", "", "hen"], "tie": ["fox", ""], "none": [""]}
+    assert ranked_texts(read_json(tmp_path / "nbest.json")) == ranked
 
 
 @pytest.mark.parametrize("threshold", [-3.0, -1.0, 0.0, 0.5, 2.5])
-def test_the_first_text_is_what_is_said_at_the_threshold(threshold: float) -> None:
+def test_the_first_text_is_the_answer_at_the_threshold(threshold: float) -> None:
     predictions = [prediction("a", 1.0, fox=3.0, hen=0.0), prediction("b", 1.5, fox=1.0), prediction("c", 2.0, fox=2.0)]
-    for question, said in ranked_texts(nbest_json(predictions), threshold).items():
+    for question, predicted in ranked_texts(nbest_json(predictions), threshold).items():
         answer = next(p for p in predictions if p.id == question).answer(threshold)
-        assert said[0] == (answer.text if answer else "")
+        assert predicted[0] == (answer.text if answer else "")
 
 
 def test_questions_without_a_list() -> None:
@@ -90,6 +90,6 @@ def test_questions_without_a_list() -> None:
 
 
 @pytest.mark.parametrize("entries", [["fox"], [{"text": "fox"}], [{"text": "fox", "score": "high"}], 3])
-def test_files_of_something_else(entries: Any) -> None:
+def test_entries_without_a_text_and_a_score_are_refused(entries: Any) -> None:
     with pytest.raises(LaminaError, match="question q: not an n-best list"):
         ranked_texts({"q": entries})

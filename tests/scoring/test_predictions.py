@@ -13,12 +13,12 @@ from lamina.scoring.squad import score_squad2
 CONTEXT = "the grey mouse ate the green cheese"
 
 
-def pair(number: int, gold: str | None, said: str | None, odds: float) -> tuple[Prediction, Example]:
-    """A question with its answer, what was said, and how much better "no answer" scored."""
+def pair(number: int, gold: str | None, predicted: str | None, odds: float) -> tuple[Prediction, Example]:
+    """Return a prediction with the given text and null odds, and its example with the gold answer."""
     name = f"q{number}"
     answers = () if gold is None else (Answer(gold, CONTEXT.index(gold)),)
-    start = 0 if said is None else CONTEXT.index(said)
-    candidates = () if said is None else (Candidate(said, start, start + len(said), 2.0),)
+    start = 0 if predicted is None else CONTEXT.index(predicted)
+    candidates = () if predicted is None else (Candidate(predicted, start, start + len(predicted), 2.0),)
     return Prediction(name, 2.0 + odds, candidates), Example(name, "?", CONTEXT, answers, name, "a")
 
 
@@ -40,8 +40,8 @@ ROWS = (
 MIXED = world(*ROWS)
 
 
-def test_the_threshold_weighs_both_kinds_of_questions_alike() -> None:
-    """Nine in ten questions are unanswerable here, so the plain F1 would be best with silence everywhere."""
+def test_the_threshold_gives_both_kinds_of_questions_equal_weight() -> None:
+    """Nine in ten questions are unanswerable here, so the plain F1 is best with "no answer" everywhere."""
     unanswerable = [(None, "mouse", odds) for odds in (0.5, 0.5, 0.5, 0.5, 0.5, 2.0, 2.0, 2.0, 2.0)]
     predictions, examples = world(("grey mouse", "grey mouse", 1.0), *unanswerable, times=50)
     threshold, mean = tune_threshold(predictions, examples)
@@ -52,7 +52,7 @@ def test_the_threshold_weighs_both_kinds_of_questions_alike() -> None:
     assert score_at(predictions, examples, threshold)["f1"] == 50
 
 
-def test_the_mean_is_that_of_the_official_scores_at_the_threshold() -> None:
+def test_the_mean_equals_that_of_the_official_scores_at_the_threshold() -> None:
     predictions, examples = world(*ROWS, times=50)
     threshold, mean = tune_threshold(predictions, examples)
     scores = score_at(predictions, examples, threshold)
@@ -69,15 +69,15 @@ def test_with_one_kind_only_the_threshold_is_for_that_kind() -> None:
     assert mean == pytest.approx(score_at(predictions, examples, threshold)["f1"])
 
 
-def test_a_handful_of_questions_does_not_move_the_threshold_far() -> None:
-    """The same shares of the same odds: of four questions nothing follows, of four hundred it does."""
+def test_four_questions_do_not_move_the_threshold_far() -> None:
+    """Four questions and four hundred have the same shares of the same odds, but only the latter are significant."""
     rows = (("grey mouse", "grey mouse", -3.0), (None, "mouse", -2.0), ("grey mouse", None, 0.0), (None, "mouse", 1.0))
     assert tune_threshold(*world(*rows))[0] > -2
     assert tune_threshold(*world(*rows, times=100))[0] < -2
 
 
 @pytest.mark.parametrize("threshold", [-2.0, -0.6, 0.0, 1.7, 9.0])
-def test_scores_are_those_of_the_predictions_that_are_written(threshold: float) -> None:
+def test_scores_equal_those_of_the_written_predictions(threshold: float) -> None:
     predictions, examples = MIXED
     written = score_squad2(references(examples), predictions_json(predictions, threshold))
     scores = score_at(predictions, examples, threshold)
@@ -90,7 +90,7 @@ def test_references() -> None:
     assert references(MIXED[1])["q7"] == []
 
 
-def test_all_scores_fit_together() -> None:
+def test_all_scores_are_consistent() -> None:
     predictions, examples = MIXED
     threshold = tune_threshold(predictions, examples)[0]
     scores = score_all(predictions, examples, threshold)
@@ -105,7 +105,7 @@ def test_all_scores_fit_together() -> None:
         assert at["exact"] <= scores["best"]["exact"]
 
 
-def test_where_silence_is_best_the_best_score_is_silence() -> None:
+def test_the_best_score_may_be_no_answer_everywhere() -> None:
     predictions, examples = world((None, "mouse", -5.0), (None, "cheese", -4.0), ("grey mouse", "cheese", -6.0))
     scores = score_all(predictions, examples, 0.0)
     assert scores["zero"]["f1"] == 0
@@ -118,17 +118,17 @@ def in_groups(predictions: list[Prediction], examples: list[Example], size: int)
 
 
 def test_a_question_is_scored_over_all_of_its_contexts() -> None:
-    """The best by margin speaks; a question is answerable if any context is, and no answer is right only if none is."""
+    """The best candidate by margin is the answer. A question is unanswerable only if all of its contexts are."""
     predictions, examples = MIXED
     grouped = in_groups(predictions, examples, 2)
-    said, questions = by_question(predictions, grouped)
-    assert [p.id for p in said] == [q.id for q in questions] == ["g0", "g1", "g2", "g3"]
-    assert predictions_json(said) == {"g0": "grey mouse", "g1": "", "g2": "mouse", "g3": ""}
-    assert [p.null_odds for p in said[:3]] == [-3.0, 1.5, -0.5]
+    merged, questions = by_question(predictions, grouped)
+    assert [p.id for p in merged] == [q.id for q in questions] == ["g0", "g1", "g2", "g3"]
+    assert predictions_json(merged) == {"g0": "grey mouse", "g1": "", "g2": "mouse", "g3": ""}
+    assert [p.null_odds for p in merged[:3]] == [-3.0, 1.5, -0.5]
     assert references(questions) == {"g0": ["grey mouse"], "g1": ["green cheese"], "g2": ["green cheese"], "g3": []}
     both = score_both(predictions, grouped, 0.5, 2.0)
     assert {name: both[name] for name in ("zero", "tuned", "best")} == score_all(predictions, grouped, 0.5)
-    assert both["questions"] == score_all(said, questions, 2.0)
+    assert both["questions"] == score_all(merged, questions, 2.0)
     assert both["questions"]["zero"]["exact"] == 50 and both["questions"]["tuned"]["exact"] == 75
     assert both["questions"]["zero"]["total"] == 4
 

@@ -27,7 +27,7 @@ def naive_pearson(a: list[float], b: list[float]) -> float:
 
 
 def naive_ranks(numbers: list[float]) -> list[float]:
-    """The mean of the places that a number takes in the sorted row."""
+    """Return the mean of the positions of each number in the sorted list."""
     places = {n: [place for place, m in enumerate(sorted(numbers), 1) if m == n] for n in set(numbers)}
     return [sum(places[n]) / len(places[n]) for n in numbers]
 
@@ -35,15 +35,15 @@ def naive_ranks(numbers: list[float]) -> list[float]:
 @given(class_pairs)
 @settings(deadline=None)
 def test_accuracy_and_macro_f1(pairs: list[tuple[int, int]]) -> None:
-    said, gold = [a for a, _ in pairs], [b for _, b in pairs]
-    assert accuracy(said, gold) == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
+    predicted, gold = [a for a, _ in pairs], [b for _, b in pairs]
+    assert accuracy(predicted, gold) == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
     scores = []
-    for number in set(said) | set(gold):
+    for number in set(predicted) | set(gold):
         right = sum(a == b == number for a, b in pairs)
-        precision = right / said.count(number) if number in said else 0.0
+        precision = right / predicted.count(number) if number in predicted else 0.0
         recall = right / gold.count(number) if number in gold else 0.0
         scores.append(2 * precision * recall / (precision + recall) if right else 0.0)
-    assert macro_f1(said, gold) == pytest.approx(sum(scores) / len(scores))
+    assert macro_f1(predicted, gold) == pytest.approx(sum(scores) / len(scores))
 
 
 @given(number_pairs)
@@ -51,13 +51,13 @@ def test_accuracy_and_macro_f1(pairs: list[tuple[int, int]]) -> None:
 def test_correlations(pairs: list[tuple[float, float]]) -> None:
     a, b = [x for x, _ in pairs], [y for _, y in pairs]
     spread = min(max(a) - min(a), max(b) - min(b))
-    if spread == 0 or spread > 1e-4:  # between these, doubles cannot tell
+    if spread == 0 or spread > 1e-4:  # in between, doubles are not precise enough
         assert pearson(a, b) == pytest.approx(naive_pearson(a, b), abs=1e-6)
     assert ranks(a).tolist() == naive_ranks(a)
     assert spearman(a, b) == pytest.approx(naive_pearson(naive_ranks(a), naive_ranks(b)), abs=1e-9)
 
 
-def test_correlations_are_scipys() -> None:
+def test_correlations_equal_those_of_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     draw = np.random.default_rng(0)
     for _ in range(20):
@@ -69,7 +69,7 @@ def test_correlations_are_scipys() -> None:
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
 def test_a_constant_correlates_with_nothing(metric: Callable[[list[float], list[float]], float]) -> None:
-    """Without a warning, which the tests would raise, and also where rounding moves the mean off the constant."""
+    """There is no warning, which would be an error here, even if rounding makes the mean differ from the constant."""
     assert metric([0.1] * 3, [1.0, 2.0, 3.0]) == 0.0
     assert metric([1.0, 2.0, 3.0], [0.1] * 3) == 0.0
     assert metric([5.0], [3.0]) == 0.0
@@ -118,14 +118,14 @@ def test_maps_of_cosines(cosine: float) -> None:
     assert mapped([cosine], "cut")[0] == cut([cosine])[0]
 
 
-def test_what_cannot_be_scored() -> None:
+def test_input_that_cannot_be_scored() -> None:
     for call, message in (
         (lambda: accuracy([1, 2], [1]), "2 predictions for 1 labels"),
         (lambda: pearson([], []), "nothing to score"),
-        (lambda: spearman([1.0, float("nan")], [1.0, 2.0]), "no finite number"),
-        (lambda: distribution([3], ["a", "b"]), "label of class 3, but the classes are 0 to 1"),
-        (lambda: distribution([], ["a", "b"]), "nothing to count"),
-        (lambda: overall([]), "no overall score"),
+        (lambda: spearman([1.0, float("nan")], [1.0, 2.0]), "not a finite number"),
+        (lambda: distribution([3], ["a", "b"]), r"labels: there is no class 3\. Fix: give classes from 0 to 1"),
+        (lambda: distribution([], ["a", "b"]), "labels: there are none"),
+        (lambda: overall([]), "no items to score"),
     ):
         with pytest.raises(LaminaError, match=message):
             call()

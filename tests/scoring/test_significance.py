@@ -1,4 +1,4 @@
-"""Intervals and p-values against slow references, and on simulated systems whose true difference is known."""
+"""Tests of intervals and p-values: against slow references, and on simulated systems with a known true difference."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.scoring.significance import Clusters, bootstrap_interval, items_needed, randomisation_p, tell_apart
+from lamina.scoring.significance import Clusters, bootstrap_interval, compare_scores, items_needed, randomisation_p
 from lamina.utils.arrays import Doubles
 
 STEPS = np.array([-1, -0.8, -2 / 3, -0.5, -0.4, -0.25, 0, 0.25, 0.4, 0.5, 2 / 3, 0.8, 1])
 
 
 def chances(differ: float, in_favour: float) -> Doubles:
-    """How likely each of `STEPS` is, when the scores of two systems differ on that share of the questions: mostly because one
-    of them has found the answer and the other has not, else by a few words."""
+    """Return the probability of each of `STEPS` if the scores of two systems differ on the share `differ` of the questions.
+
+    Mostly one system has found the answer and the other has not; else they differ by a few words.
+    """
     sizes = np.array([0.7, *[0.06] * 5])  # of the differences 1, 0.8 … 0.25
     return np.concatenate([differ * (1 - in_favour) * sizes, [1 - differ], differ * in_favour * sizes[::-1]])
 
@@ -33,7 +35,7 @@ def draw(rng: np.random.Generator, items: int, likely: Doubles) -> Doubles:
 
 
 def students_t(level: float, freedom: float) -> float:
-    """The quantile that leaves out 1 - level at both ends together: the density summed up until it is reached."""
+    """Return the two-sided quantile at `level`, by summing the density."""
     scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
     x, covered, step = 0.0, 0.0, 1e-4
     while covered < level:
@@ -43,7 +45,7 @@ def students_t(level: float, freedom: float) -> float:
 
 
 def slow_interval(differences: Sequence[float], clusters: Sequence[int], resamples: int) -> tuple[float, float]:
-    """The bootstrap as it is told: draw clusters with their items, take the mean, sort the means, read off two of them."""
+    """Return the bootstrap interval by the textbook: draw clusters, take the means of their items, sort, take two of them."""
     members: dict[int, list[float]] = {}
     for value, cluster in zip(differences, clusters, strict=True):
         members.setdefault(cluster, []).append(value)
@@ -64,7 +66,7 @@ def slow_interval(differences: Sequence[float], clusters: Sequence[int], resampl
 
 
 def exact_p(sums: Sequence[float]) -> float:
-    """Over all flips of signs."""
+    """Return the p-value over all flips of signs."""
     observed = abs(sum(sums))
     flips = list(product((1, -1), repeat=len(sums)))
     hits = sum(abs(sum(sign * value for sign, value in zip(signs, sums, strict=True))) >= observed - 1e-9 for signs in flips)
@@ -72,7 +74,7 @@ def exact_p(sums: Sequence[float]) -> float:
 
 
 @pytest.mark.parametrize("clustered", [False, True])
-def test_intervals_are_those_of_the_slow_reference(clustered: bool) -> None:
+def test_intervals_equal_those_of_the_slow_reference(clustered: bool) -> None:
     rng = np.random.default_rng(3)
     differences = draw(rng, 120, chances(0.4, 0.6))
     clusters = np.sort(rng.integers(0, 40, 120)) if clustered else np.arange(120)
@@ -84,14 +86,14 @@ def test_intervals_are_those_of_the_slow_reference(clustered: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_p_values_are_those_of_all_flips(seed: int) -> None:
+def test_p_values_equal_those_of_all_flips(seed: int) -> None:
     differences = draw(np.random.default_rng(seed), 11, chances(0.8, 0.75))
     wanted = exact_p(differences.tolist())
     assert randomisation_p(differences) == pytest.approx(wanted, abs=4 * math.sqrt(wanted / 10_000))
 
 
 def test_whole_clusters_are_flipped() -> None:
-    """Four texts with three questions each, better on every question: twelve flips would be sure of it, four are not."""
+    """Four texts have three questions each, all better: significant with twelve flips, but not with four."""
     differences, clusters = np.ones(12), np.repeat(np.arange(4), 3)
     assert randomisation_p(differences) < 0.002
     assert exact_p([3.0] * 4) == 0.125
@@ -122,7 +124,7 @@ def test_intervals_cover_the_truth(items: int, differ: float, in_favour: float) 
 
 
 def test_intervals_of_questions_that_depend_on_each_other() -> None:
-    """On every text one of the systems is at home: its questions tend to the same side. Texts have 1 to 8 questions."""
+    """On every text one system is better, so the differences within a text are correlated. Texts have 1 to 8 questions."""
 
     def simulated(rng: np.random.Generator) -> tuple[Doubles, Clusters | None]:
         clusters = np.repeat(np.arange(80), rng.integers(1, 9, 80))
@@ -131,7 +133,7 @@ def test_intervals_of_questions_that_depend_on_each_other() -> None:
         return np.where(rng.random(len(clusters)) < 0.5, sign, 0.0), clusters
 
     assert 0.93 <= coverage(simulated, 0.0, 1000) <= 0.97
-    assert coverage(lambda rng: (simulated(rng)[0], None), 0.0, 300) < 0.91, "as if they were independent: too narrow"
+    assert coverage(lambda rng: (simulated(rng)[0], None), 0.0, 300) < 0.91, "intervals that ignore the clusters are too narrow"
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -144,61 +146,61 @@ def test_p_values_of_equal_systems_are_uniform(clustered: bool) -> None:
         assert np.mean(p <= share) == pytest.approx(share, abs=0.02 if share == 0.05 else 0.05)
 
 
-def test_so_many_questions_do_tell() -> None:
+def test_the_needed_number_of_questions_gives_the_power() -> None:
     likely = chances(0.15, 0.6)
     kind = np.repeat(STEPS, np.round(20_000 * likely).astype(int))
     items = items_needed(kind)
     assert items is not None and 1000 < items < 2000
     rng = np.random.default_rng(6)
     zeros = np.zeros(items)
-    told = [tell_apart(zeros, draw(rng, items, likely), resamples=500, seed=seed).verdict for seed in range(400)]
-    assert told.count("better") / 400 == pytest.approx(0.8, abs=0.05)
-    assert "worse" not in told
+    verdicts = [compare_scores(zeros, draw(rng, items, likely), resamples=500, seed=seed).verdict for seed in range(400)]
+    assert verdicts.count("better") / 400 == pytest.approx(0.8, abs=0.05)
+    assert "worse" not in verdicts
 
 
 # Identities
 
 
 def test_the_needed_questions_by_hand() -> None:
-    """(1.96 + 0.84)² times the variance over the squared difference."""
+    """The number is (1.96 + 0.84)² times the variance over the squared difference."""
     differences = np.array([1.0] * 30 + [-1.0] * 20 + [0.0] * 50)
     assert items_needed(differences) == math.ceil((1.959964 + 0.841621) ** 2 * differences.var(ddof=1) / 0.1**2)
-    as_one = np.repeat(np.arange(50), 2)  # pairs of questions that always agree are worth one question each
+    as_one = np.repeat(np.arange(50), 2)  # a pair of questions that always agree counts as one question
     doubled = items_needed(np.repeat(differences[::2], 2), as_one)
     single = items_needed(differences[::2])
     assert doubled is not None and single is not None
     assert doubled == pytest.approx(2 * single, abs=2)
 
 
-def test_what_did_not_tell_is_not_enough() -> None:
-    """Five texts, all in favour of one: a chance of 1 in 16, however sure their differences look."""
+def test_more_items_are_needed_after_an_insignificant_result() -> None:
+    """Five texts favour one system: that happens by chance in 1 of 16 cases, whatever the sizes of the differences."""
     differences, clusters = np.tile([1.0, 1.0, 1.0, 0.0], 15), np.repeat(np.arange(5), 12)
-    found = tell_apart(np.zeros(60), differences + 0.01 * clusters, clusters)
+    found = compare_scores(np.zeros(60), differences + 0.01 * clusters, clusters)
     assert found.verdict == "not distinguishable" and found.low > 0
     assert found.needed == 61
 
 
-def test_clusters_of_one_are_no_clusters() -> None:
+def test_clusters_of_one_item_change_nothing() -> None:
     differences = draw(np.random.default_rng(0), 200, chances(0.2, 0.6))
-    assert tell_apart(np.zeros(200), differences, np.arange(200)) == tell_apart(np.zeros(200), differences)
+    assert compare_scores(np.zeros(200), differences, np.arange(200)) == compare_scores(np.zeros(200), differences)
 
 
 def test_the_order_of_items_and_the_names_of_clusters_do_not_matter() -> None:
     rng = np.random.default_rng(0)
     differences, clusters = draw(rng, 200, chances(0.2, 0.6)), rng.integers(0, 50, 200)
     order = rng.permutation(200)
-    one = tell_apart(np.zeros(200), differences, clusters)
-    other = tell_apart(np.zeros(200), differences[order], 1000 - 3 * clusters[order])
+    one = compare_scores(np.zeros(200), differences, clusters)
+    other = compare_scores(np.zeros(200), differences[order], 1000 - 3 * clusters[order])
     assert (other.low, other.high, other.p) == pytest.approx((one.low, one.high, one.p), abs=0.003)
-    plain, shuffled = (tell_apart(np.zeros(200), values) for values in (differences, differences[order]))
+    plain, shuffled = (compare_scores(np.zeros(200), values) for values in (differences, differences[order]))
     assert (shuffled.low, shuffled.high, shuffled.p) == (plain.low, plain.high, plain.p)
 
 
-def test_swapping_the_systems_turns_the_verdict() -> None:
+def test_swapping_the_systems_reverses_the_verdict() -> None:
     rng = np.random.default_rng(2)
     a = rng.random(500)
-    b = a + rng.normal(0.1, 0.3, 500)  # any score will do
-    one, other = tell_apart(a, b), tell_apart(b, a)
+    b = a + rng.normal(0.1, 0.3, 500)  # scores may be any numbers
+    one, other = compare_scores(a, b), compare_scores(b, a)
     assert (one.verdict, other.verdict) == ("better", "worse")
     assert (-other.high, -other.low) == pytest.approx((one.low, one.high), abs=0.002)
     assert (other.p, other.needed) == (one.p, one.needed)
@@ -210,46 +212,46 @@ def test_swapping_the_systems_turns_the_verdict() -> None:
 def test_seeds() -> None:
     differences = draw(np.random.default_rng(0), 300, chances(0.2, 0.6))
     zeros = np.zeros(300)
-    assert tell_apart(zeros, differences, seed=4) == tell_apart(zeros, differences, seed=4)
-    assert tell_apart(zeros, differences, seed=4) != tell_apart(zeros, differences, seed=5)
+    assert compare_scores(zeros, differences, seed=4) == compare_scores(zeros, differences, seed=4)
+    assert compare_scores(zeros, differences, seed=4) != compare_scores(zeros, differences, seed=5)
 
 
 def test_equal_systems() -> None:
     scores = np.random.default_rng(0).random(50)
-    same = tell_apart(scores, scores)
+    same = compare_scores(scores, scores)
     assert (same.mean, same.low, same.high, same.p, same.needed) == (0, 0, 0, 1, None)
     assert same.verdict == "not distinguishable"
-    balanced = tell_apart(np.zeros(4), np.array([0.1, 0.2, -0.1, -0.2]))
+    balanced = compare_scores(np.zeros(4), np.array([0.1, 0.2, -0.1, -0.2]))
     assert balanced.needed is None and balanced.p == 1
 
 
 @pytest.mark.parametrize("items", [1, 2, 4, 5])
-def test_a_handful_of_differing_items_is_not_enough(items: int) -> None:
-    """All in favour of one: the chance of that is 2 in 2^5 at most."""
-    found = tell_apart(np.zeros(100), np.array([1.0] * items + [0.0] * (100 - items)))
+def test_five_differing_items_are_not_enough(items: int) -> None:
+    """If all favour one system, the probability by chance is at least 2 in 2^5."""
+    found = compare_scores(np.zeros(100), np.array([1.0] * items + [0.0] * (100 - items)))
     assert found.verdict == "not distinguishable" and found.p > 0.05
     assert found.low <= items / 100 <= found.high
 
 
 def test_memory_is_bounded() -> None:
-    """The counts of all resamples together would take 80 MB."""
+    """The counts of all resamples at once would need 80 MB."""
     differences = np.random.default_rng(0).normal(size=5000)
     tracemalloc.start()
     try:
-        tell_apart(np.zeros(5000), differences, resamples=2000)
+        compare_scores(np.zeros(5000), differences, resamples=2000)
         assert tracemalloc.get_traced_memory()[1] < 30e6
     finally:
         tracemalloc.stop()
 
 
-def test_mistakes() -> None:
+def test_input_that_cannot_be_compared() -> None:
     with pytest.raises(LaminaError, match="scores of 3 and of 2 items"):
-        tell_apart(np.zeros(3), np.zeros(2))
-    with pytest.raises(LaminaError, match="2 clusters for 3 items"):
-        tell_apart(np.zeros(3), np.zeros(3), np.array([0, 1]))
-    with pytest.raises(LaminaError, match="from at least 2 clusters, not from 1"):
-        tell_apart(np.zeros(3), np.zeros(3), np.zeros(3, np.int64))
-    with pytest.raises(LaminaError, match="from at least 2 items, not from 0"):
-        tell_apart(np.zeros(0), np.zeros(0))
-    with pytest.raises(LaminaError, match="one finite number an item"):
-        tell_apart(np.zeros(2), np.array([0.0, np.nan]))
+        compare_scores(np.zeros(3), np.zeros(2))
+    with pytest.raises(LaminaError, match=r"clusters: 2 numbers for 3 items\. Fix: "):
+        compare_scores(np.zeros(3), np.zeros(3), np.array([0, 1]))
+    with pytest.raises(LaminaError, match=r"needs at least 2 clusters, not 1\. Fix: "):
+        compare_scores(np.zeros(3), np.zeros(3), np.zeros(3, np.int64))
+    with pytest.raises(LaminaError, match="needs at least 2 items, not 0"):
+        compare_scores(np.zeros(0), np.zeros(0))
+    with pytest.raises(LaminaError, match="not one finite number per item"):
+        compare_scores(np.zeros(2), np.array([0.0, np.nan]))

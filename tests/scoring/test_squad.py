@@ -39,9 +39,9 @@ words = st.text(alphabet="ab the.,'É ", max_size=12)
         ("an apple a day", "apple day"),
         ("U.S.A.", "usa"),
         ("don't", "dont"),
-        ("the-cat", "thecat"),  # punctuation goes first, and joins the words
+        ("the-cat", "thecat"),  # punctuation is removed first, which joins the words
         ("theatre an", "theatre"),
-        ("«Ça va»", "«ça va»"),  # only ASCII punctuation goes
+        ("«Ça va»", "«ça va»"),  # only ASCII punctuation is removed
         ("a\u00a0b", "b"),  # a no-break space is white space
         ("The", ""),
         ("", ""),
@@ -51,13 +51,13 @@ def test_normalize(text: str, normal: str) -> None:
     assert normalize(text) == normal
 
 
-def test_words_count_as_often_as_they_come() -> None:
+def test_f1_counts_repeated_words() -> None:
     assert f1("to be to be", "to be") == pytest.approx(2 / 3)
     assert f1("to to", "to be") == 0.5
     assert f1("x", "y") == 0.0
 
 
-def test_nothing_agrees_with_nothing_only() -> None:
+def test_an_empty_text_scores_1_only_with_an_empty_text() -> None:
     assert (exact("", "the"), f1("", "the")) == (1, 1.0)
     assert (exact("x", ""), f1("x", ""), f1("", "x")) == (0, 0.0, 0.0)
 
@@ -70,7 +70,7 @@ def test_f1_is_symmetric_and_bounded_and_1_for_the_same(one: str, other: str) ->
 
 
 @given(words)
-def test_normalize_is_done_at_once(text: str) -> None:
+def test_normalized_texts_have_lower_case_and_single_spaces(text: str) -> None:
     once = normalize(text)
     assert once == " ".join(once.split()) == once.lower()
 
@@ -94,7 +94,7 @@ def golds_of(path: Path) -> dict[str, list[str]]:
     return {example.id: [answer.text for answer in example.answers] for example in read(path)}
 
 
-def test_silence_everywhere_scores_the_share_of_the_unanswerable(shared: Path) -> None:
+def test_no_answer_everywhere_scores_the_share_of_unanswerable_questions(shared: Path) -> None:
     golds = golds_of(shared / "data/squad2-dev-cs224n.json.xz")
     scores = score_squad2(golds, {}, missing="null")
     assert list(scores) == ALL_KEYS
@@ -105,15 +105,15 @@ def test_silence_everywhere_scores_the_share_of_the_unanswerable(shared: Path) -
 GOLDS = {"yes": ["the red owl", "owl"], "no": [], "blank": ["the"]}
 
 
-def test_references_that_normalise_to_nothing_do_not_count() -> None:
+def test_references_that_are_empty_after_normalisation_do_not_count() -> None:
     exact_scores, f1_scores = question_scores(GOLDS, {"yes": "red owl", "no": "", "blank": ""})
     assert exact_scores == f1_scores == {"yes": 1, "no": 1, "blank": 1}
     scores = score_squad2(GOLDS, {"yes": "owl", "no": "owl", "blank": "owl"})
-    assert scores["HasAns_total"] == 2  # has an answer by the file, though not by its words
+    assert scores["HasAns_total"] == 2  # "blank" has an answer in the file, but without words
     assert scores["exact"] == pytest.approx(100 / 3)
 
 
-def test_odds_above_the_threshold_silence_the_prediction() -> None:
+def test_odds_above_the_threshold_mean_no_answer() -> None:
     predictions = {"yes": "owl", "no": "owl", "blank": "x"}
     odds = {"yes": 1.0, "no": 1.5, "blank": 0.0}
     assert score_squad2(GOLDS, predictions, odds)["exact"] == pytest.approx(200 / 3)
@@ -134,10 +134,10 @@ def test_the_sweep_takes_equal_odds_in_their_order() -> None:
     assert (last["best_exact"], last["best_exact_thresh"]) == (
         50,
         0.0,
-    )  # silence everywhere is as good, and comes first
+    )  # "no answer" everywhere is as good, and comes first
 
 
-def test_the_sweep_skips_odds_of_other_questions_and_counts_empty_predictions_as_silence() -> None:
+def test_the_sweep_skips_odds_of_other_questions_and_counts_empty_predictions_as_no_answer() -> None:
     golds, predictions = {"a": ["x"], "b": []}, {"a": "x", "b": ""}
     scores = score_squad2(golds, predictions, {"other": -9.0, "b": -1.0, "a": 3.0})
     assert (scores["best_f1"], scores["best_f1_thresh"]) == (100, 3.0)
@@ -156,18 +156,18 @@ def test_the_sweep_equals_trying_each_prefix(data: st.DataObject) -> None:
         order = sorted(odds, key=odds.__getitem__)
         totals = [
             sum(
-                per_question[name] if golds[name] and name in order[:spoken]
-                else float(not golds[name] and not (name in order[:spoken] and predictions[name]))
+                per_question[name] if golds[name] and name in order[:answered]
+                else float(not golds[name] and not (name in order[:answered] and predictions[name]))
                 for name in names
             )
-            for spoken in range(count + 1)
+            for answered in range(count + 1)
         ]  # fmt: skip
         assert scores[f"best_{kind}"] == pytest.approx(100 * max(totals) / count)
-        at = next(spoken for spoken, total in enumerate(totals) if total > max(totals) - 1e-9)
+        at = next(answered for answered, total in enumerate(totals) if total > max(totals) - 1e-9)
         assert scores[f"best_{kind}_thresh"] == (odds[order[at - 1]] if at else 0.0)
 
 
-def test_missing_predictions_are_named_or_count_as_silence() -> None:
+def test_missing_predictions_are_an_error_or_count_as_no_answer() -> None:
     with pytest.raises(LaminaError, match=r"2 missing predictions \(first id no\)"):
         score_squad2(GOLDS, {"yes": "owl"})
     assert score_squad2(GOLDS, {"yes": "owl"}, missing="null") == score_squad2(
@@ -176,7 +176,7 @@ def test_missing_predictions_are_named_or_count_as_silence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("golds", "predictions", "odds", "said"),
+    ("golds", "predictions", "odds", "message"),
     [
         ({}, {}, None, "no questions to score"),
         ({"a": []}, {"a": None}, None, r"1 prediction \(first id a\) not a text"),
@@ -185,8 +185,8 @@ def test_missing_predictions_are_named_or_count_as_silence() -> None:
         ({"a": []}, {"a": ""}, {"a": "high"}, "not a number"),
     ],
 )
-def test_unusable_input_is_refused(golds: Any, predictions: Any, odds: Any, said: str) -> None:
-    with pytest.raises(LaminaError, match=said):
+def test_unusable_input_is_refused(golds: Any, predictions: Any, odds: Any, message: str) -> None:
+    with pytest.raises(LaminaError, match=message):
         score_squad2(golds, predictions, odds)
 
 
@@ -222,7 +222,7 @@ def test_squad1_gives_full_marks_to_any_reference(shared: Path) -> None:
 
 
 def balanced_score(threshold: float, odds: Any, f1s: Any, has_answer: Any) -> float:
-    """As plainly as can be: the mean over the kinds of the mean F1 of the kind."""
+    """Return the mean over the kinds of the mean F1 of each kind, by a plain loop."""
     kinds: dict[bool, list[float]] = {}
     for odd, score, answerable in zip(odds, f1s, has_answer, strict=True):
         kinds.setdefault(answerable, []).append(float(not answerable) if odd > threshold else score)
@@ -263,7 +263,7 @@ def test_with_one_kind_only_it_is_the_plain_f1() -> None:
     assert balanced_threshold(odds, np.zeros(3), np.zeros(3, bool)) == (-1.0, 1.0)
 
 
-def test_neighbouring_floats_can_be_told_apart() -> None:
+def test_a_threshold_separates_neighbouring_floats() -> None:
     low = 1.0
     high = np.nextafter(low, 2)
     threshold, score = balanced_threshold(np.array([low, high]), np.array([1.0, 0.0]), np.array([True, False]))
@@ -278,7 +278,7 @@ def test_no_questions_or_infinite_odds_have_no_threshold(odds: list[float]) -> N
 
 
 def test_a_flat_top_gives_the_threshold_nearest_to_zero() -> None:
-    """One question more on one side is chance; ten are not."""
+    """A difference of one question is chance; a difference of ten is not."""
     odds = np.array([-3.0, -2.0, -1.0, 1.0])
     has_answer = np.array([True, False, True, False])
     f1s = np.array([1.0, 0.0, 0.0, 0.0])

@@ -27,37 +27,37 @@ print(BackgroundCall(partial(max, range(10**6))).result())
 
 
 def where() -> tuple[int, int]:
-    print("what is printed there is not part of the answer")
+    print("this output must not mix with the result")
     return os.getpid(), os.getppid()
 
 
 def only_here(process: int) -> str:
     if os.getpid() != process:
         os.kill(os.getpid(), signal.SIGKILL)
-    return "made here"
+    return "computed here"
 
 
 def refused() -> None:
     raise ValueError("not like this")
 
 
-def test_it_is_made_in_a_process_of_its_own() -> None:
+def test_the_call_runs_in_its_own_process() -> None:
     child, parent = BackgroundCall(where).result()
     assert child != parent == os.getpid()
     zeros = BackgroundCall(partial(np.zeros, 10**6)).result()  # more than a pipe holds
     assert zeros.shape == (10**6,)
 
 
-def test_where_the_process_dies_it_is_made_here() -> None:
-    assert BackgroundCall(partial(only_here, os.getpid())).result() == "made here"
+def test_the_call_runs_here_if_its_process_dies() -> None:
+    assert BackgroundCall(partial(only_here, os.getpid())).result() == "computed here"
 
 
-def test_an_error_is_told_here() -> None:
+def test_an_error_is_raised_here() -> None:
     with pytest.raises(ValueError, match="not like this"):
         BackgroundCall(refused).result()
 
 
-def test_the_process_ends_with_what_waits_for_it() -> None:
+def test_the_process_ends_with_its_object() -> None:
     ahead = BackgroundCall(partial(time.sleep, 1000))
     process = ahead._process
     del ahead
@@ -66,7 +66,7 @@ def test_the_process_ends_with_what_waits_for_it() -> None:
 
 
 def test_a_plain_script_runs_once(tmp_path: Path) -> None:
-    """One without `if __name__ == "__main__"`, as people write them."""
+    """Users write scripts without `if __name__ == "__main__"`."""
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "log")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

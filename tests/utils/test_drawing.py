@@ -10,7 +10,7 @@ from lamina.utils.drawing import curve, heat, png, shades
 
 
 def unpacked(data: bytes) -> np.ndarray:
-    """The pixels of a PNG of ours, with every checksum looked at."""
+    """Return the pixels of one of our PNG files, and check every checksum."""
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     place, parts = 8, {}
     while place < len(data):
@@ -28,7 +28,7 @@ def unpacked(data: bytes) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (5, 7, 3), (16, 300, 3)])
-def test_a_png_holds_its_pixels(shape: tuple[int, ...]) -> None:
+def test_a_png_contains_its_pixels(shape: tuple[int, ...]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     assert np.array_equal(unpacked(png(pixels)), pixels)
 
@@ -44,6 +44,6 @@ def test_shades() -> None:
     assert shades([-0.5]) == " "
 
 
-def test_a_curve_is_as_wide_as_its_values_and_as_high_as_asked() -> None:
+def test_a_curve_has_a_column_per_value_and_the_given_height() -> None:
     lines = curve([0.0, 0.5, 1.0], 1.0, height=4)
     assert lines == ["1 ┤  █", "  │  █", "  │ ██", "  │ ██", "0 └───"]

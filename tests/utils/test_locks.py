@@ -1,4 +1,4 @@
-"""Locks between real processes."""
+"""Tests of locks between real processes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ with alone(Path(sys.argv[1])):
 """
 
 
-def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
-    """Who waited while a store was cleared must not write beside one who came later."""
+def test_a_waiter_locks_the_new_file_after_a_removal(tmp_path: Path) -> None:
+    """A process that waited while a store was cleared must not write at the same time as a later one."""
     first = Lock(tmp_path / "lock")
     waited = threading.Thread(target=lambda: held.append(Lock(tmp_path / "lock")))
     held: list[Lock] = []
@@ -42,20 +42,21 @@ def test_a_lock_on_a_file_that_was_removed_is_no_lock(tmp_path: Path) -> None:
     held[0].close()
 
 
-def test_two_trainings_do_not_write_into_one_folder(tmp_path: Path) -> None:
+def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     out = tmp_path / "run"
     recipe = parse_recipe({"data": {"train": "fables/train", "questions": 20}, "encoder": tiny.TINY.model_dump()})
     with subprocess.Popen([sys.executable, "-c", HOLD, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(LaminaError, match="run: another process is at work here: wait for its end, or use another --out"):
+        message = r"run: another process is writing here\. Fix: wait until it has ended, or use another --out"
+        with pytest.raises(LaminaError, match=message):
             trainer.train(recipe, out)
         other.kill()
-    assert (out / NAME).exists(), "it was killed"
+    assert (out / NAME).exists(), "a killed process leaves its lock file"
     run = trainer.train(recipe, out)
     assert run.finished and not (out / NAME).exists()
 
 
-def test_a_folder_into_which_nothing_came_goes(tmp_path: Path) -> None:
+def test_an_empty_folder_is_removed(tmp_path: Path) -> None:
     def fail() -> None:
         with alone(tmp_path / "empty"):
             raise ValueError
@@ -69,7 +70,7 @@ def test_a_folder_into_which_nothing_came_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP])
-def test_a_disk_that_has_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_disk_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refuse(*_: object) -> None:
         raise OSError(number, "no locks")
 
@@ -85,7 +86,7 @@ def test_a_lock_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
         pass
 
 
-def test_a_run_that_another_finished_meanwhile_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_another_process_finished_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = parse_recipe({"data": {"train": "fables/train", "questions": 20}, "encoder": tiny.TINY.model_dump()})
     run, check = Run(tmp_path / "run"), trainer._check_folder
 
@@ -101,7 +102,7 @@ def test_a_run_that_another_finished_meanwhile_is_left_as_it_is(tmp_path: Path, 
     assert [run.model.stat().st_mtime_ns] == written
 
 
-def test_where_there_are_no_locks_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_fcntl_has_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
     with alone(tmp_path / "folder"):
         assert list((tmp_path / "folder").iterdir()) == []

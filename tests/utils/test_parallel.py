@@ -22,15 +22,15 @@ def test_results_come_in_order(threads: int) -> None:
     assert list(side_by_side(str, [])) == []
 
 
-def test_torchs_threads_are_shared_out_and_given_back(threads: int) -> None:
+def test_workers_share_torchs_threads_and_restore_their_number(threads: int) -> None:
     seen = list(side_by_side(lambda _: (threading.get_ident(), torch.get_num_threads()), range(threads)))
     assert {count for _, count in seen} == {1}
     assert (threading.get_ident() in dict(seen)) == (threads == 1)
-    assert list(side_by_side(lambda _: torch.get_num_threads(), "x")) == [threads]  # one item has all threads
+    assert list(side_by_side(lambda _: torch.get_num_threads(), "x")) == [threads]  # a single item gets all threads
     assert torch.get_num_threads() == threads
 
 
-def test_the_workers_really_run_at_the_same_time() -> None:
+def test_the_workers_run_at_the_same_time() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     meeting = threading.Barrier(2, timeout=30)
@@ -40,7 +40,7 @@ def test_the_workers_really_run_at_the_same_time() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_mistake_reaches_the_caller(threads: int) -> None:
+def test_an_error_reaches_the_caller(threads: int) -> None:
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(lambda number: 1 // number, [1, 0, 2]))
     assert torch.get_num_threads() == threads

@@ -1,4 +1,4 @@
-"""Pictures are PNG files, or a clear line where matplotlib is missing."""
+"""Tests of plots: PNG files, or a LaminaError without matplotlib."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_lines_over_steps(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_panel_a_parameter(tmp_path: Path) -> None:
+def test_each_parameter_has_a_panel(tmp_path: Path) -> None:
     one, two = tmp_path / "one.png", tmp_path / "two.png"
     scatter_plot(one, {"train.lr": [1e-5, 1e-3]}, [50.0, 60.0], y="score")
     values: dict[str, list[Any]] = {"train.lr": [1e-5, 1e-3], "tune.layers": ["all", 0]}
@@ -40,7 +40,7 @@ def test_a_panel_a_parameter(tmp_path: Path) -> None:
     assert size(two)[1] == size(one)[1]
 
 
-def test_no_matplotlib_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_matplotlib_is_a_lamina_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(LaminaError, match=r"^pictures need matplotlib: pip install 'lamina-qa\[plots\]'$"):
+    with pytest.raises(LaminaError, match=r"lines\.png: pictures need matplotlib\. Fix: pip install 'lamina-qa\[plots\]'$"):
         line_plot(tmp_path / "lines.png", {"": {"a": [(0, 1)]}}, x="step", y="loss")

@@ -18,22 +18,22 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
         draft.write_text("half of the n")
         raise RuntimeError("half way")
     assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path], "no draft is left behind"
+    assert list(tmp_path.iterdir()) == [path], "no draft is left"
 
 
-def test_the_new_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_the_new_file_exists_only_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     with replacing(path) as draft:
         draft.write_text("new")
         assert not path.exists()
-        assert draft.parent == path.parent, "a move between disks would not be at once"
+        assert draft.parent == path.parent, "a move between disks is not atomic"
     assert path.read_text() == "new"
     write_atomically(path, b"newer")
     assert path.read_bytes() == b"newer"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_writing_into_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"gone/a\.json: cannot be written"):
         write_json(tmp_path / "gone" / "a.json", {})
 
@@ -54,13 +54,13 @@ def test_opening_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "not a run folder.*`lamina train` writes one"),
-        ({"format": FORMAT}, "has not finished.*--resume --out"),
+        (None, "not a run folder.* Fix: name a folder that `lamina train` wrote"),
+        ({"format": FORMAT}, r"has not finished\. Fix: .*--resume --out"),
         ({"format": FORMAT, "finished": "yes"}, "has not finished"),
-        ({"format": 99, "finished": True}, f"run format 99, this version of Lamina reads formats 1 and {FORMAT}"),
+        ({"format": 99, "finished": True}, rf"run format 99, this version of Lamina reads formats 1 and {FORMAT}\. Fix: "),
     ],
 )
-def test_what_cannot_be_opened(tmp_path: Path, content: object, message: str) -> None:
+def test_folders_that_are_no_finished_runs(tmp_path: Path, content: object, message: str) -> None:
     if content is not None:
         write_json(tmp_path / "run.json", content)
     with pytest.raises(LaminaError, match=message):
@@ -73,7 +73,7 @@ def test_a_damaged_run(tmp_path: Path) -> None:
         Run.open(tmp_path)
 
 
-def test_versions_name_what_the_numbers_depend_on() -> None:
+def test_versions_include_all_packages_that_results_depend_on() -> None:
     found = versions()
     assert {"python", "platform", "lamina-qa", "torch", "tokenizers", "safetensors", "numpy"} <= found.keys()
     import torch

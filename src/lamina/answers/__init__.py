@@ -1,6 +1,6 @@
-"""From a model's outputs to answers, in numpy alone.
+"""Turn a model's outputs into answers, with numpy only.
 
-`decode` finds the n best spans, `sentences` the classes and scores. `across_contexts` and `ensembles` join several contexts or
-models. `decisions` hold the fitted thresholds and calibrations. Metrics are in `scoring`; nothing here runs a model or imports
-torch.
+`decode` finds the n best spans, `sentences` the classes and scores. `across_contexts` and `ensembles` merge several contexts or
+models. `decisions` holds the fitted thresholds and calibrations. Metrics are in `scoring`. Nothing here runs a model or
+imports torch.
 """

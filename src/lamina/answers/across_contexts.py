@@ -1,12 +1,11 @@
-"""Predictions of several contexts of one question -> one prediction.
+"""Merge the predictions for several contexts of one question into one prediction.
 
-``margin`` (the default): a candidate counts by how far it scores above the "no answer" of its own context, so that contexts of
-different kinds can be compared. The best candidate of all contexts is the answer; it is "no answer" only if every context
-says so.
+``margin`` (the default): the score of a candidate is its margin over "no answer" in its own context, so that contexts can be
+compared. The best candidate of all contexts is the answer. It is "no answer" only if every context predicts "no answer".
 
-``paper_probability`` (004): every context's n-best list, "no answer" among it, is turned into probabilities, and the likeliest
-entry of all lists is the answer. So a context that is sure to hold none silences one that holds it but is less sure. Scores
-are the logarithms of these probabilities; the paper's rule is the threshold 0.
+``paper_probability`` (004): the scores of every context's n-best list, with "no answer", become probabilities. The most
+probable entry of all lists is the answer. So a context that surely has no answer overrides one that has an answer with less
+probability. Scores are the logarithms of these probabilities. The paper's rule is the threshold 0.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lamina.answers.decode import Across, Prediction
 
 
 def comparable(prediction: Prediction, across: Across) -> Prediction:
-    """The prediction with scores that can be compared between contexts; their differences stay as they are.
+    """Return the prediction with scores that can be compared between contexts. The differences of the scores do not change.
 
     >>> from lamina.answers.decode import Candidate
     >>> one = Prediction("q", null=1.0, candidates=(Candidate("Paris", 0, 5, 3.0),))
@@ -39,8 +38,10 @@ def comparable(prediction: Prediction, across: Across) -> Prediction:
 
 
 def together(name: str, predictions: Iterable[Prediction], across: Across = "margin") -> Prediction:
-    """What the contexts of a question say together. Candidates keep the places in their own contexts; among equals, the
-    earlier context comes first."""
+    """Return one prediction, with the id `name`, for all contexts of a question.
+
+    Candidates keep the offsets of their own contexts. The earlier context comes first among equal scores.
+    """
     found = [comparable(prediction, across) for prediction in predictions]
     candidates = sorted((candidate for one in found for candidate in one.candidates), key=lambda c: -c.score)
     return Prediction(name, max(one.null for one in found), tuple(candidates))
@@ -48,26 +49,38 @@ def together(name: str, predictions: Iterable[Prediction], across: Across = "mar
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A possible answer: ``contexts[context][start:end] == text`` for the contexts that were given."""
+    """A possible answer, quoted from a context: ``contexts[context][start:end] == text`` for the given contexts.
+
+    Attributes:
+        text: The answer as it is written in the context.
+        confidence: The probability, from 0 to 1, that this is the answer, computed from its own context only.
+        context: The number of its context, from 0.
+        start: The offset of the first character in the context.
+        end: The offset after the last character.
+        no_answer: The probability, from 0 to 1, that its context has no answer.
+    """
 
     text: str
-    confidence: float  # the probability that this is the answer, by its own context alone
+    confidence: float
     context: int
     start: int
     end: int
-    no_answer: float = 0.0  # the probability that its context holds no answer
+    no_answer: float = 0.0
 
 
 class BestQuotes:
-    """The best quotes for one question, context by context, in constant memory: those that `together` would give."""
+    """The best `keep` quotes for one question, collected context by context in constant memory.
+
+    They equal the best candidates of `together`.
+    """
 
     def __init__(self, keep: int, calibration: Calibration, across: Across = "margin") -> None:
         self._keep, self._calibration, self._across = keep, calibration, across
         self._best: list[tuple[float, Quote]] = []  # with their scores, best first
-        self._null, self._no_answer = -math.inf, 1.0  # of the context that most probably holds no answer
+        self._null, self._no_answer = -math.inf, 1.0  # of the context with the highest score of "no answer"
 
     def add(self, context: int, prediction: Prediction) -> None:
-        """Adds the prediction for a context. Contexts come in the order of their numbers."""
+        """Add the prediction for a context. Add contexts in the order of their numbers."""
         found = comparable(prediction, self._across)
         null, *chances = self._calibration.probabilities(found)
         if found.null > self._null:
@@ -82,14 +95,16 @@ class BestQuotes:
         return [quote for _, quote in self._best]
 
     def answer(self, threshold: float) -> Quote | None:
-        """The best quote, or None where "no answer" is better by more than the threshold."""
+        """Return the best quote, or None if "no answer" scores higher by more than the threshold."""
         return self._best[0][1] if self._best and self._null - self._best[0][0] <= threshold else None
 
     @property
     def no_answer(self) -> float:
-        """The probability of "no answer" in the context that decides: the best quote's, or by the paper's rule the one that
-        most probably holds none. It is of one context, as a quote's confidence is: the calibration was fitted on single
-        contexts, and it must not shrink with their number."""
+        """The probability of "no answer" in one context: that of the best quote.
+
+        By the paper's rule it is the context with the highest score of "no answer". Only one context counts, because the
+        calibration is fitted on single contexts. So the probability does not shrink as the number of contexts grows.
+        """
         if self._across == "paper_probability":
             return self._no_answer
         return self._best[0][1].no_answer if self._best else 1.0

@@ -1,8 +1,8 @@
-"""Confidence that means something: of the answers given with 0.8, about 80 in 100 should be right.
+"""Calibrate confidences: about 80 of 100 answers with a confidence of 0.8 should be right.
 
-A model's scores rank answers well, but their softmax is mostly too sure of itself. Two numbers, fitted on questions that
-were held out from training, mend that: ``softmax([null + bias, candidates] / temperature)`` (temperature scaling after
-Guo et al. 2017, with the bias of Platt's method for "no answer").
+A model's scores rank answers well, but their softmax is mostly overconfident. Two numbers, fitted on the held-out split,
+correct that: ``softmax([null + bias, candidates] / temperature)``. This is temperature scaling (Guo et al. 2017) with the
+bias of Platt's method for "no answer".
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from lamina.answers.decode import Prediction
 from lamina.utils.arrays import Doubles
 
 ROUNDS = 6
-GRID = 9  # values of each of the two numbers that a round tries
-FEWEST = 20  # questions: with fewer, the fit would follow chance
+GRID = 9  # values of each of the two numbers in a round
+FEWEST = 20  # questions; a fit on fewer would be mostly chance
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The default changes nothing: the plain softmax of the scores."""
+    """The temperature and bias of a calibrated softmax. The default is the plain softmax of the scores."""
 
     temperature: Annotated[float, Field(gt=0, strict=True)] = 1.0
     bias: Annotated[float, Field(strict=True)] = 0.0
 
     def probabilities(self, prediction: Prediction) -> tuple[float, ...]:
-        """Of "no answer", which comes first, and of the candidates in their order.
+        """Return the probability of "no answer" first, then those of the candidates in their order.
 
         >>> from lamina.answers.decode import Candidate
         >>> prediction = Prediction("q", null=0.0, candidates=(Candidate("Paris", 0, 5, 2.0),))
@@ -44,8 +44,10 @@ class Calibration:
 
 
 def fit_calibration(predictions: Sequence[Prediction], unanswerable: Sequence[bool], right: Sequence[bool]) -> Calibration:
-    """The calibration under which two events are likeliest: that a question is unanswerable, and that its best
-    candidate is `right`. Each is judged by the logarithm of the probability that was given to what came true."""
+    """Return the calibration with the least log loss of two events: a question is unanswerable, its best candidate is `right`.
+
+    With fewer than 20 questions, return the default.
+    """
     if len(predictions) < FEWEST:
         return Calibration()
     width = max(len(p.candidates) for p in predictions) + 1
@@ -59,7 +61,7 @@ def fit_calibration(predictions: Sequence[Prediction], unanswerable: Sequence[bo
         return float(-np.log(np.where(events, p, 1 - p)).mean())
 
     centre, reach = (0.7, 0.0), (2.1, 12.0)  # temperatures from 1/4 to 16
-    for _ in range(ROUNDS):  # ever finer grids around the best point so far
+    for _ in range(ROUNDS):  # finer grids around the best point so far
         axes = [np.linspace(c - r, c + r, GRID) for c, r in zip(centre, reach, strict=True)]
         centre = min(((float(t), float(b)) for t in axes[0] for b in axes[1]), key=lambda point: loss(*point))
         reach = (reach[0] / (GRID // 2), reach[1] / (GRID // 2))
@@ -67,7 +69,7 @@ def fit_calibration(predictions: Sequence[Prediction], unanswerable: Sequence[bo
 
 
 def calibration_error(confidence: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
-    """How far confidence and the share of right answers lie apart, weighed by how often each confidence occurs.
+    """Return the expected calibration error: the mean distance of confidence and share of right answers over the bins.
 
     >>> round(calibration_error([0.9] * 10, [True] * 7 + [False] * 3), 2)
     0.2
@@ -76,7 +78,7 @@ def calibration_error(confidence: Sequence[float], right: Sequence[bool], bins: 
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = 10) -> list[tuple[float, float, float]]:
-    """For each bin of confidences that occurs: the mean confidence, the share that was right, and how often it occurs."""
+    """Return for each non-empty bin its mean confidence, its share of right answers, and its share of all answers."""
     values, hits = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
     number = np.minimum((values * bins).astype(int), bins - 1)
     return [
@@ -86,7 +88,7 @@ def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = 
 
 
 def _softmax(scores: Doubles, temperature: float, bias: float) -> Doubles:
-    """Over the last axis, whose first entry is the null score."""
+    """Return the softmax over the last axis, whose first entry is the null score."""
     shifted = scores / temperature
     shifted[..., 0] += bias / temperature
     weights = np.exp(shifted - shifted.max(-1, keepdims=True))

@@ -1,6 +1,6 @@
-"""Decisions: what a kind of task fits on its held-out split, to turn a model's outputs into answers.
+"""Decisions: the thresholds and calibrations that a kind of task fits on the held-out split.
 
-`run.json` stores one decision for each task. `type` names the kind of task. The defaults change nothing.
+`run.json` stores one decision for each task. `type` is the kind of task. The defaults change nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 from lamina.answers.calibration import Calibration
 from lamina.errors import LaminaError
 
-Number = Annotated[float, Strict()]  # not a text or a truth value that could be read as one
+Number = Annotated[float, Strict()]  # pydantic would also accept texts and booleans
 
 
 class Decision(BaseModel):
@@ -25,12 +25,12 @@ class Decision(BaseModel):
 
 
 class SpanDecision(Decision):
-    """When a span model answers "no answer", and what its scores mean as probabilities."""
+    """The thresholds for "no answer" and the calibration of a span model."""
 
     type: Literal["spans"] = "spans"
     threshold: Number = 0.0  # null odds above it mean "no answer"
     calibration: Calibration = Calibration()
-    question_threshold: Number | None = None  # the same over all contexts of a question; None: fitted on one context each
+    question_threshold: Number | None = None  # for all contexts of a question together; None: use `threshold`
 
     @property
     def over_contexts(self) -> float:
@@ -39,13 +39,13 @@ class SpanDecision(Decision):
 
 
 class AnswerabilityDecision(Decision):
-    """A question is impossible above a probability of one half, as in paper 001: nothing is fitted."""
+    """The decision of answerability: unanswerable above a probability of one half, as in paper 001. Nothing is fitted."""
 
     type: Literal["answerability"] = "answerability"
 
 
 class SentenceDecision(Decision):
-    """Which logit makes a pair alike. Other heads of sentences take the likeliest class, or a score: nothing is fitted."""
+    """The logit above which a pair is similar. Heads for classes and scores need no threshold, so nothing is fitted."""
 
     type: Literal["sentences"] = "sentences"
     threshold: Number = 0.0
@@ -55,13 +55,13 @@ D = TypeVar("D", bound=Decision)
 
 
 def read_decision(kind: type[D], tasks: object, name: str, where: str) -> D:
-    """The decision of a task, from the table `tasks` of a run.json; `where` names that file."""
-    fix = "copy or train the run again"
+    """Return the decision of the task `name` from the table `tasks` of a run.json. `where` is that file, for messages."""
+    fix = "Fix: copy the run folder again, or train the run again"
     if not isinstance(tasks, Mapping) or not isinstance(tasks.get(name), Mapping):
-        raise LaminaError(f"{where}: tasks.{name} is missing: {fix}")
+        raise LaminaError(f"{where}: tasks.{name} is missing. {fix}")
     try:
         return kind.model_validate(tasks[name])
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, (name, *problem["loc"])))
-        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {problem['input']!r}): {fix}") from None
+        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {problem['input']!r}). {fix}") from None

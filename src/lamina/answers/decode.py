@@ -1,19 +1,19 @@
-"""Logits -> answers: the n best spans of each window, merged over the windows of an example.
+"""Decode logits into answers: the n best spans of each window, merged over the windows of an example.
 
-The rules are those of the BERT authors' SQuAD script: the 20 best starts times the 20 best ends of a window; inside
-the context; the start in the window that sees most around it; at most 30 tokens; the null score is the smallest that
-any window gives to its classifier token.
+The rules are those of the BERT authors' SQuAD script. Spans combine the 20 best starts and the 20 best ends of a window. They
+lie in the context and have at most 30 tokens. A start counts in the window with the most context around it. The null score is
+the smallest score of the classifier token over all windows.
 
 Departures, and why:
 
-- The 20 are the best *allowed* positions. The script takes the best of all positions and drops the forbidden ones
-  afterwards, so a window that is sure of its classifier token or its question would offer fewer answers.
+- The 20 are the best *allowed* positions. The script drops forbidden positions after choosing the best, so a window with
+  high logits at its classifier token or question offers fewer answers.
 - The 20 do not shrink with `n_best`, so up to 20 a shorter list is always the beginning of a longer one.
-- Scores are summed in float64 and ties go to the earlier window, then the earlier start, then the earlier end: the
-  result does not depend on how windows are grouped.
-- Texts come from `quote`, and candidates of one text count once, after quoting.
+- Scores are sums in float64. Ties go to the earlier window, then the earlier start, then the earlier end. So the result does
+  not depend on how windows are grouped.
+- Texts come from `quote`. After quoting, candidates with the same text count once.
 
-Only arrays and the examples' contexts are needed: no model, no tokenizer.
+Decoding needs only arrays and the examples' contexts, no model and no tokenizer.
 """
 
 from __future__ import annotations
@@ -45,22 +45,24 @@ __all__ = [
 
 Across = Literal["margin", "paper_probability"]
 
-NO_CANDIDATE_ODDS = 1e9  # the null odds without any candidate: above every threshold, yet finite, so JSON can hold it
+NO_CANDIDATE_ODDS = 1e9  # the null odds without any candidate: above every threshold, but finite for JSON
 _POOL = 20  # starts and ends of a window that are combined
-_CELLS = 1 << 18  # numbers per intermediate array: small enough for the processor's cache
+_CELLS = 1 << 18  # numbers per intermediate array, which fits the processor's cache
 _FORBIDDEN = np.iinfo(np.int64).min
 _LOW = 0xFFFFFFFF
 
 
 class AnswerOptions(BaseModel):
-    """How many different answers to keep per example, how many tokens the longest may have, and how those of several contexts
-    of one question are put together (`answers.grouping`)."""
+    """Options of decoding. `answers.across_contexts` describes the two rules of `across`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     n_best: PositiveInt = 20
+    """Number of different answers to keep for each example."""
     max_tokens: PositiveInt = 30
+    """Largest number of tokens of an answer."""
     across: Across = "margin"
+    """How to compare answers from several contexts: by the margin above "no answer", or by the paper's probabilities."""
 
 
 _DEFAULT = AnswerOptions()
@@ -68,7 +70,7 @@ _DEFAULT = AnswerOptions()
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A possible answer: ``context[start:end] == text``."""
+    """A possible answer: ``context[start:end] == text``, with offsets in characters."""
 
     text: str
     start: int
@@ -78,7 +80,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What one example's windows say together.
+    """The prediction for one example, from all of its windows.
 
     >>> prediction = Prediction("q", null=1.0, candidates=(Candidate("Paris", 10, 15, 3.0),))
     >>> prediction.null_odds
@@ -87,35 +89,47 @@ class Prediction:
     'Paris'
     >>> prediction.answer(threshold=-2.5) is None
     True
+
+    Attributes:
+        id: The id of the example.
+        null: The score of "no answer" in logits: the smallest start logit + end logit of the windows' classifier tokens.
+        candidates: The possible answers, best first, each text once; may be empty.
     """
 
     id: str
-    null: float  # the smallest start[0] + end[0] of the windows
-    candidates: tuple[Candidate, ...]  # best first, each text once; may be empty
+    null: float
+    candidates: tuple[Candidate, ...]
 
     @property
     def null_odds(self) -> float:
-        """How much better "no answer" scores than the best candidate."""
+        """The score of "no answer" minus that of the best candidate, in logits; 1e9 without candidates."""
         return self.null - self.candidates[0].score if self.candidates else NO_CANDIDATE_ODDS
 
     def answer(self, threshold: float = 0.0) -> Candidate | None:
-        """The best candidate, or None where the null odds are above the threshold."""
+        """Return the best candidate, or None for "no answer".
+
+        Args:
+            threshold: The null odds above which the result is None, in logits.
+
+        Returns:
+            The candidate with the highest score, or None if there is none or the null odds exceed the threshold.
+        """
         return self.candidates[0] if self.candidates and self.null_odds <= threshold else None
 
 
 def decode(
     windows: Windows, start: Floats, end: Floats, examples: Sequence[Example], options: AnswerOptions = _DEFAULT
 ) -> list[Prediction]:
-    """One prediction per example, in the examples' order.
+    """Return one prediction per example, in the examples' order.
 
-    `start` and `end` hold one logit per token, unpadded, aligned with ``windows.starts``; `examples` are those that the
-    windows were made from.
+    `start` and `end` [tokens] are logits without padding, aligned with ``windows.starts``. `examples` are the examples of the
+    windows.
     """
     seen = np.bincount(windows.example, minlength=len(examples))
     if len(seen) != len(examples) or not seen.all():
         raise LaminaError(
-            f"the windows are of {np.count_nonzero(seen)} examples but {len(examples)} were given: "
-            "decode with the examples that the windows were made from"
+            f"examples: the windows are of {np.count_nonzero(seen)} examples but {len(examples)} were given. "
+            "Fix: decode with the examples that the windows were made from"
         )
     return list(decode_piece(windows, start, end, examples, options).values())
 
@@ -123,7 +137,7 @@ def decode(
 def decode_piece(
     windows: Windows, start: Floats, end: Floats, examples: Sequence[Example], options: AnswerOptions = _DEFAULT
 ) -> dict[int, Prediction]:
-    """The predictions of those examples that have windows here, by their number; `merge` joins those of several pieces."""
+    """Return the predictions of the examples that have windows here, by their number. `merge` joins several pieces."""
     start, end = np.asarray(start, np.float32), np.asarray(end, np.float32)
     _check(windows, start, end, examples)
     null = _null_scores(windows, start, end, len(examples))
@@ -141,7 +155,7 @@ def decode_piece(
 
 
 def merge(parts: Sequence[Prediction], options: AnswerOptions = _DEFAULT) -> Prediction:
-    """One prediction from those of an example's pieces, as if they had been decoded together."""
+    """Return one prediction from those of an example's pieces, equal to decoding the pieces at once."""
     if len(parts) == 1:
         return parts[0]
     best: dict[str, Candidate] = {}
@@ -163,7 +177,7 @@ class _Spans(NamedTuple):
 
 
 def _distinct(context: str, spans: Iterable[tuple[int, int, float]], n_best: int) -> tuple[Candidate, ...]:
-    """The first `n_best` spans whose quotes differ. An empty quote would read as "no answer" and is passed over."""
+    """Return the first `n_best` spans with different quotes. Empty quotes are skipped: they would mean "no answer"."""
     found: dict[str, Candidate] = {}
     for first, last, score in spans:
         begin, stop = quote(context, first, last)
@@ -176,7 +190,7 @@ def _distinct(context: str, spans: Iterable[tuple[int, int, float]], n_best: int
 
 
 def _null_scores(windows: Windows, start: Floats, end: Floats, count: int) -> Doubles:
-    """The smallest score of the classifier tokens per example: one window that sees an answer is enough."""
+    """Return the smallest score of the classifier tokens per example: one window with an answer is enough."""
     first = windows.starts[:-1]
     null = np.full(count, np.inf)
     np.minimum.at(null, windows.example, start[first].astype(np.float64) + end[first])
@@ -184,14 +198,14 @@ def _null_scores(windows: Windows, start: Floats, end: Floats, count: int) -> Do
 
 
 def _best_spans(windows: Windows, start: Floats, end: Floats, options: AnswerOptions) -> _Spans:
-    """The best spans of every window as characters, sorted by example, then best first; ties as in the header."""
+    """Return the best spans of every window as characters, sorted by example, then best first. Ties: see the module."""
     pool = max(_POOL, options.n_best)
     parts = [_chunk_spans(windows, chunk, start, end, pool, options) for chunk in _chunks(windows, pool)]
     if not parts:
         nothing = np.zeros(0, np.int64)
         return _Spans(nothing, nothing, nothing, np.zeros(0))
     spans = _Spans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    # lexsort is stable and each window's spans come in the order of their tokens, so ties stay in that order.
+    # lexsort is stable and each window's spans are in the order of their tokens, so ties keep that order.
     spans = spans.take(np.lexsort((-spans.score, spans.window)))
     rank = np.arange(len(spans.window)) - np.searchsorted(spans.window, spans.window)
     spans = spans.take(rank < options.n_best)
@@ -200,12 +214,12 @@ def _best_spans(windows: Windows, start: Floats, end: Floats, options: AnswerOpt
 
 
 def _chunks(windows: Windows, pool: int) -> Iterator[Longs]:
-    """Windows of similar length together, so that padding them costs little."""
+    """Yield groups of windows with similar lengths, so that padding costs little."""
     lengths = windows.lengths
     order = np.argsort(lengths, kind="stable")
     position = 0
     while position < len(order):
-        # Lengths grow along the order, so a first guess from the shortest is corrected once with its longest.
+        # Lengths grow along the order: guess the number of rows from the shortest, then correct it by the longest.
         rows = max(1, _CELLS // max(int(lengths[order[position]]), pool * pool))
         longest = int(lengths[order[position : position + rows]][-1])
         rows = max(1, min(rows, _CELLS // max(longest, pool * pool)))
@@ -214,7 +228,7 @@ def _chunks(windows: Windows, pool: int) -> Iterator[Longs]:
 
 
 def _chunk_spans(windows: Windows, chunk: Longs, start: Floats, end: Floats, pool: int, options: AnswerOptions) -> _Spans:
-    """The best spans of some windows; positions are counted from the first token of all windows."""
+    """Return the best spans of some windows. Positions count from the first token of all windows."""
     first = windows.starts[chunk]
     length = windows.lengths[chunk]
     column = np.arange(int(length.max()))
@@ -237,7 +251,7 @@ def _chunk_spans(windows: Windows, chunk: Longs, start: Floats, end: Floats, poo
 
 
 def _at_least_nth(scores: Doubles, n: int) -> Bools:
-    """Per row the n highest finite scores, and all that tie with the last of them."""
+    """Return a mask of the n highest finite scores per row, and of all that tie with the last of them."""
     finite = scores > -np.inf
     if n >= scores.shape[1]:
         return finite
@@ -247,17 +261,17 @@ def _at_least_nth(scores: Doubles, n: int) -> Bools:
 
 
 def _top_positions(logits: Floats, allowed: Bools, count: int) -> tuple[Longs, Bools]:
-    """Per row the positions of the highest allowed logits, in ascending order, and which of them are real.
+    """Return per row the positions of the highest allowed logits, in ascending order, and which of them are real.
 
-    Partitions whole numbers whose high half sorts as the logit and whose low half sorts as the position backwards:
-    a tie goes to the earlier position, however wide the row is padded.
+    Partitions integers whose high half sorts as the logit and whose low half sorts as the reversed position. So a tie goes
+    to the earlier position, whatever the padding.
 
     >>> _top_positions(np.float32([[1, 3, 3, 9, 3]]), np.array([[True, True, True, False, True]]), 2)
     (array([[1, 2]]), array([[ True,  True]]))
     """
     width = logits.shape[1]
-    bits = (logits + np.float32(0)).view(np.int32)  # adding 0 makes -0 equal to it
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # floats sort by sign and magnitude, whole numbers do not
+    bits = (logits + np.float32(0)).view(np.int32)  # adding 0 turns -0 into 0
+    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # floats sort by sign and magnitude, integers do not
     keys = (ordered.astype(np.int64) << 32) | (_LOW - np.arange(width))
     keys = np.where(allowed, keys, _FORBIDDEN)
     if count < width:
@@ -270,14 +284,20 @@ def _top_positions(logits: Floats, allowed: Bools, count: int) -> tuple[Longs, B
 
 
 def _check(windows: Windows, start: Floats, end: Floats, examples: Sequence[Example]) -> None:
-    """Outputs, windows and examples are read from different files: say so when they do not belong together."""
+    """Raise LaminaError if outputs, windows and examples do not belong together: they come from different files."""
     tokens = int(windows.starts[-1])
     for name, logits in (("start", start), ("end", end)):
         if logits.shape != (tokens,):
-            raise LaminaError(f"{name} logits have shape {logits.shape} but the windows have {tokens} tokens: ({tokens},)")
+            raise LaminaError(
+                f"{name}: the logits have shape {logits.shape} but the windows have {tokens} tokens. "
+                f"Fix: give logits of shape ({tokens},)"
+            )
         if not np.isfinite(logits).all():
             broken = int(tokens - np.isfinite(logits).sum())
-            raise LaminaError(f"{broken} of {tokens} {name} logits are not finite: the model that wrote them has diverged")
+            raise LaminaError(
+                f"{name}: {broken} of {tokens} logits are not finite: the model has diverged. "
+                "Fix: train it again with a lower train.lr"
+            )
     sizes = np.zeros(len(examples), np.int64)
     for index in np.unique(windows.example).tolist():
         sizes[index] = len(examples[index].context)
@@ -285,6 +305,6 @@ def _check(windows: Windows, start: Floats, end: Floats, examples: Sequence[Exam
     if beyond.any():
         owner = np.searchsorted(windows.starts, np.argmax(beyond), side="right") - 1
         raise LaminaError(
-            f"the windows of example {examples[windows.example[owner]].id!r} reach beyond its context: "
-            "decode with the examples that the windows were made from"
+            f"examples: the windows of example {examples[windows.example[owner]].id!r} reach beyond its context. "
+            "Fix: decode with the examples that the windows were made from"
         )

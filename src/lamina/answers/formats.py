@@ -1,4 +1,4 @@
-"""Predictions as the JSON objects of the SQuAD scripts: predictions, null odds and n-best lists, by example id."""
+"""Convert predictions to the JSON objects of the SQuAD scripts: predictions, null odds and n-best lists, by example id."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from lamina.answers.decode import Prediction
 
 
 def predictions_json(predictions: Iterable[Prediction], threshold: float = 0.0) -> dict[str, str]:
-    """What the official scorers read: the answer's text by id, "" where there is none."""
+    """Return the answer's text by id, "" for "no answer", as the official scorers read it."""
     return {prediction.id: answer.text if (answer := prediction.answer(threshold)) else "" for prediction in predictions}
 
 
 def null_odds_json(predictions: Iterable[Prediction]) -> dict[str, float]:
-    """What the scorers' ``--na-prob-file`` reads: any number that grows with the belief in "no answer"."""
+    """Return the null odds by id, for the scorers' ``--na-prob-file``, which takes any increasing score of "no answer"."""
     return {prediction.id: prediction.null_odds for prediction in predictions}
 
 
 def nbest_json(predictions: Iterable[Prediction]) -> dict[str, list[dict[str, str | float | int]]]:
-    """All candidates with the null answer "" among them, best first, as ``run_qa`` writes them.
+    """Return all candidates and the null answer "" by id, best first, as ``run_qa`` writes them.
 
-    `score` is the start logit plus the end logit; `start` and `end` are characters of the context, 0 for the null.
+    `score` is the start logit plus the end logit. `start` and `end` are character offsets in the context, 0 for the null.
 
     >>> from lamina.answers.decode import Candidate
     >>> prediction = Prediction("q", null=1.0, candidates=(Candidate("Paris", 10, 15, 1.0),))

@@ -1,9 +1,9 @@
-"""Tokens -> answer: the characters that a reader would mark in the text.
+"""Turn the characters of an answer's tokens into a quote that a person would mark in the text.
 
-Tokenizers cut where they like: uncased vocabularies drop the accent of a decomposed "é", byte-level ones stop in the
-middle of an emoji. An answer must not, so its end moves to the end of the grapheme (Unicode's UAX 29, as `regex`
-implements it: all but the rule for Indic conjuncts, GB9c), and white space around it goes. Characters are only chosen,
-never changed: the answer stays a quote.
+Tokens can end inside a character: uncased vocabularies drop the accent of a decomposed "é", and byte-level ones split an
+emoji. So the end of an answer moves to the end of its grapheme, and outer white space is removed. Graphemes are those of
+Unicode's UAX 29, as `regex` implements it: without the rule for Indic conjuncts, GB9c. Characters are never changed: the
+answer stays a quote.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from functools import lru_cache
 import regex
 
 _GRAPHEME = regex.compile(r"\X")
-_SUSPENDS = regex.compile(r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]")  # what follows depends on what came before
-_FIRST_JOINER = "\u0300"  # two characters below it never share a grapheme, except "\r\n", which is stripped anyway
-_REACH = 32  # how far before the answer the grapheme that it begins in is looked for
+_SUSPENDS = regex.compile(
+    r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]"
+)  # the boundary after these depends on earlier characters
+_FIRST_JOINER = "\u0300"  # two characters below it never share a grapheme, except "\r\n", which is stripped
+_REACH = 32  # characters before the answer in which its first grapheme may start
 
 
 def quote(context: str, start: int, end: int) -> tuple[int, int]:
-    r"""The span of the answer whose tokens cover ``context[start:end]``: whole graphemes at its end, no outer space.
+    r"""Return the span of an answer whose tokens cover ``context[start:end]``, with whole graphemes and no outer space.
 
-    Looks at the answer and its neighbours only, so its cost does not depend on the length of the context. A span
-    of nothing but white space gives an empty one.
+    The cost does not depend on the length of the context, because only the answer and its neighbours are read. A span
+    of white space only gives an empty span.
 
     >>> quote("Visit the cafe\u0301 today", 10, 14)  # the token is "cafe", the accent is a character of its own
     (10, 15)
@@ -40,10 +42,10 @@ def quote(context: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _grapheme_end(context: str, start: int, end: int) -> int:
-    """The end of the grapheme that holds the character before `end`.
+    """Return the end of the grapheme that contains the character before `end`.
 
-    Whether two characters belong together can depend on everything before them in the grapheme (flags are pairs of
-    letters, a joiner needs an emoji before it), so this walks back to a sure boundary and cuts graphemes from there.
+    Whether two characters share a grapheme can depend on all earlier characters in it: flags are pairs of letters, and a
+    joiner needs an emoji before it. So this goes back to a certain boundary and finds graphemes from there.
     """
     anchor, floor = end - 1, max(0, start - _REACH)
     while anchor > floor and not _separate(context[anchor - 1], context[anchor]):
@@ -55,5 +57,5 @@ def _grapheme_end(context: str, start: int, end: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _separate(before: str, after: str) -> bool:
-    """Whether a grapheme ends between these two whatever stands around them."""
+    """Return whether a grapheme always ends between these two characters, whatever the characters around them are."""
     return _SUSPENDS.match(before) is None and _GRAPHEME.match(before + after).end() == 1

@@ -1,12 +1,12 @@
-"""The outputs of a run on its dev set, stored so that nobody needs the model or the tokenizer again.
+"""Store the outputs of a run on its dev set, to decode them again without the model and the tokenizer.
 
 Every kind of task stores its arrays by `save_arrays`. A task of spans stores:
 
-``outputs.safetensors``  the logits: `start` and `end` [tokens]; `row_starts` [W + 1], where each window begins
-``windows.safetensors``  what `decode` reads of the windows: `lengths` and `example` [W]; `context` and `max_context` [tokens],
-                         a bit each; `first` and `width` in characters of the tokens of the context [C]
+- ``outputs.safetensors``: the logits `start` and `end` [tokens], and `row_starts` [W + 1], the first token of each window
+- ``windows.safetensors``: the fields of the windows that `decode` reads. These are `lengths` and `example` [W], `context`
+  and `max_context` [tokens] as bits, and `first` and `width` [C] in characters, of the tokens of the context.
 
-Whole numbers are stored in the smallest type that holds them all. Both files name the windows by their fingerprint.
+Integers have the smallest type that fits all of an array. Both files store the fingerprint of the windows.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from lamina.utils.run_folder import Run
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
+_FIX = "Fix: copy the run folder again, or train the run again"
 _LOGITS = ("start", "end", "row_starts")
 _WINDOWS = ("lengths", "example", "context", "max_context", "first", "width")
 
 
 def save_outputs(run: Run, windows: Windows, logits: SpanLogits) -> None:
-    """Writes the logits of the dev set, and of its windows what decoding needs."""
+    """Write the logits of the dev set, and the fields of its windows that decoding needs."""
     begin, stop = windows.offsets[windows.context].T  # [C] each
     stored = {
         "lengths": _smallest(windows.lengths),
@@ -49,33 +50,31 @@ def save_outputs(run: Run, windows: Windows, logits: SpanLogits) -> None:
 
 
 def saved_fingerprint(run: Run) -> str:
-    """Which windows the logits are of, without reading them."""
+    """Return the fingerprint of the windows of the logits, without reading the logits."""
     _check_outputs(run)
     return _read(run.outputs, ())[1]
 
 
 def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
-    """The logits and their windows. The windows are good for decoding only: their token ids and gold spans are not kept."""
+    """Return the windows and their logits. The windows have no token ids and no gold spans: use them for decoding only."""
     _check_outputs(run)
     if not run.windows.is_file():
-        raise LaminaError(f"{run.path}: has no {run.windows.name}, which runs of older versions lack: train it again")
+        raise LaminaError(f"{run.path}: has no {run.windows.name}, as in runs of older versions. Fix: train the run again")
     outputs, outputs_of = _read(run.outputs, _LOGITS)
     stored, fingerprint = _read(run.windows, _WINDOWS)
     if outputs_of != fingerprint:
-        raise LaminaError(
-            f"{run.path}: {run.outputs.name} and {run.windows.name} are of different windows: copy or train the run again"
-        )
+        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} are of different windows. {_FIX}")
     starts = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)])
     tokens = int(starts[-1])
     context, max_context = (np.unpackbits(stored[name], count=tokens).astype(np.bool_) for name in ("context", "max_context"))
     sizes = [(len(outputs["start"]), tokens), (len(outputs["end"]), tokens), (len(stored["example"]), len(starts) - 1)]
     sizes += [(len(stored[name]), int(np.count_nonzero(context))) for name in ("first", "width")]
     if not np.array_equal(starts, outputs["row_starts"]) or any(found != wanted for found, wanted in sizes):
-        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} do not fit: copy or train the run again")
+        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} have different sizes. {_FIX}")
     offsets = np.zeros((tokens, 2), np.int32)
     offsets[context, 0] = stored["first"]
     offsets[context, 1] = stored["first"].astype(np.int32) + stored["width"].astype(np.int32)
-    absent = np.zeros(0, np.int32)  # not zeros, which could be taken for token ids
+    absent = np.zeros(0, np.int32)  # empty, because zeros would look like token ids
     windows = Windows(
         starts=starts,
         ids=absent,
@@ -93,24 +92,24 @@ def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
 
 def _check_outputs(run: Run) -> None:
     if not run.outputs.is_file():
-        raise LaminaError(f"{run.path}: has no {run.outputs.name}: only a run that has data.dev stores one")
+        raise LaminaError(f"{run.path}: has no {run.outputs.name}, which needs a dev set. Fix: train the run with data.dev")
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same whole numbers, none of them negative, in as few bytes as hold the greatest."""
+    """Return the same non-negative integers in the smallest type that fits the greatest."""
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 def save_arrays(path: Path, arrays: Arrays, fingerprint: str) -> None:
-    """Writes arrays with the fingerprint of the windows that they are of."""
+    """Write arrays with the fingerprint of their windows."""
     with replacing(path) as draft:
         save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, draft, {"windows": fingerprint})
 
 
 def _read(path: Path, names: Sequence[str]) -> tuple[Arrays, str]:
-    """The arrays of a file, and the fingerprint of the windows that they are of."""
+    """Return the named arrays of a file, and the fingerprint of their windows."""
     try:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in names}, (file.metadata() or {}).get("windows", "")
     except (OSError, SafetensorError) as error:
-        raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}): copy or train the run again") from None
+        raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}). {_FIX}") from None

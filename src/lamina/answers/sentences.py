@@ -1,4 +1,4 @@
-"""The outputs of a head of sentences -> classes, scores and probabilities. Needs no model."""
+"""Turn the outputs of a sentence head into classes, scores and probabilities, without a model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from lamina.utils.arrays import Doubles, Floats, Longs
 
 ScoreMap = Literal["none", "bins", "cut", "sigmoid"]
-ItemOutputs = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, each with a row an item
-MAPPED_CLASSES = 6  # 0 to 5, as similarity is labelled
+ItemOutputs = Mapping[str, Floats]  # the fields of ClassOutputs, ScoreOutputs or PairOutputs, one row per item
+MAPPED_CLASSES = 6  # 0 to 5, the labels of similarity
 CUT = 0.5
 
 
 def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0) -> Doubles:
-    """[I, C] the probability of every class. Of a pair, that it is alike (class 1) from the logit `threshold` on."""
+    """Return [I, C] the probability of every class. Class 1 of a pair is "similar"; its logit is reduced by `threshold`."""
     if "cosine" in outputs:
         alike = 1 / (1 + np.exp(-(outputs["logits"].astype(np.float64) - threshold)))
         return np.stack([1 - alike, alike], 1)
@@ -28,15 +28,16 @@ def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0) -> Doubles
 
 
 def predicted_classes(outputs: ItemOutputs, threshold: float = 0.0) -> Longs:
-    """[I] the most probable class."""
+    """Return [I] the most probable class."""
     if "cosine" in outputs:
         return np.asarray(outputs["logits"] > threshold, np.int64)
     return np.asarray(outputs["logits"].argmax(1), np.int64)
 
 
 def predicted_scores(outputs: ItemOutputs, how: ScoreMap = "none") -> Doubles:
-    """[I] scores as shares of the way from the lowest to the highest, never outside; of a pair, its cosine, mapped as `how`
-    says, or the probability that its logit stands for.
+    """Return [I] scores from 0 (the lowest label) to 1 (the highest).
+
+    The score of a pair is its cosine mapped by `how`, or for "sigmoid" the probability of "similar".
 
     >>> predicted_scores({"cosine": np.array([-0.25, 0.5], np.float32)}).tolist()
     [0.0, 0.5]
@@ -49,8 +50,7 @@ def predicted_scores(outputs: ItemOutputs, how: ScoreMap = "none") -> Doubles:
 
 
 def best_threshold(logits: Floats, gold: Doubles) -> float:
-    """The threshold of "alike" with the best accuracy; of those that are not clearly worse (by one standard error) the one
-    nearest to 0.
+    """Return the threshold of "similar" nearest to 0 whose accuracy is within one standard error of the best.
 
     >>> best_threshold(np.array([-3, -2, 1, 4], np.float32), np.array([0.0, 0, 1, 1]))
     0.0
@@ -62,7 +62,7 @@ def best_threshold(logits: Floats, gold: Doubles) -> float:
     right = np.concatenate([[alike.sum()], alike.sum() + np.cumsum(np.where(alike, -1, 1))]) / len(gold)  # [I + 1]
     between = (values[1:] + values[:-1]) / 2
     cuts = np.concatenate([[values[0] - 1], between, [values[-1] + 1]])
-    possible = np.concatenate([[True], values[1:] > values[:-1], [True]])  # equal values cannot be parted
+    possible = np.concatenate([[True], values[1:] > values[:-1], [True]])  # no threshold separates equal values
     best = right[possible].max()
     tolerance = np.sqrt(best * (1 - best) / len(gold))
     if right[np.searchsorted(values, 0.0, side="right")] >= best - tolerance:
@@ -72,12 +72,12 @@ def best_threshold(logits: Floats, gold: Doubles) -> float:
 
 
 def mapped(cosines: npt.ArrayLike, how: Literal["none", "bins", "cut"]) -> Doubles:
-    """Cosines as the option `map` of the cosine head has them."""
+    """Return cosines mapped as the option `map` of the cosine head says."""
     return {"none": lambda numbers: np.asarray(numbers, np.float64), "bins": binned, "cut": cut}[how](cosines)
 
 
 def binned(cosines: npt.ArrayLike) -> Doubles:
-    """Six equal classes of cosines from 0 to 1, each as its share of the way from the first to the last; below 0 is the first.
+    """Return the class of each cosine out of six equal classes from 0 to 1, divided by 5. Below 0 is the first class.
 
     >>> binned([-0.3, 0.1, 0.17, 0.5, 1.0]).tolist()
     [0.0, 0.0, 0.2, 0.6, 1.0]
@@ -88,7 +88,7 @@ def binned(cosines: npt.ArrayLike) -> Doubles:
 
 
 def cut(cosines: npt.ArrayLike) -> Doubles:
-    """Cosines, but 0 for those below 0.5.
+    """Return the cosines, with 0 for those below 0.5.
 
     >>> cut([-0.3, 0.49, 0.5, 0.9]).tolist()
     [0.0, 0.0, 0.5, 0.9]

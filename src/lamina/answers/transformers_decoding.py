@@ -1,11 +1,14 @@
-"""Logits -> answers by the rules of the question-answering pipeline that `transformers` had until version 5.3.
+"""Decode logits by the rules of the question-answering pipeline that `transformers` had until version 5.3.
 
-They are not those of the SQuAD scripts (`decode`): starts and ends are probabilities of one window each, a span's score
-is their product, ends move to whole words, and the scores of equal answers are summed, over windows as well; so a score
-can exceed 1. "No answer" scores what the most doubtful window gives to its classifier token.
+They differ from the SQuAD scripts (`decode`). Starts and ends are probabilities within one window. A span's score is their
+product, and its ends move to whole words. The scores of equal answers are summed, also over windows, so a score can exceed 1.
+The score of "no answer" is the smallest that any window gives to its classifier token.
 
-Departures: spans of probability 0 are never answers (the pipeline could fill a long list with them, some backwards), unless
-there is nothing else; among equal scores the earlier span comes first (there it was left to the sort).
+Departures:
+
+- Spans of probability 0 are never answers, unless there is nothing else. The pipeline could fill a long list with them, some
+  with the end before the start.
+- Among equal scores the earlier span comes first. The pipeline left that to the sort.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _CELLS = 1 << 20  # numbers per intermediate array
 
 
 class PipelineAnswer(TypedDict):
-    """As the pipeline gives it: ``context[start:end] == answer``."""
+    """An answer in the pipeline's form: ``context[start:end] == answer``."""
 
     score: float
     start: int
@@ -36,13 +39,14 @@ class PipelineAnswer(TypedDict):
 
 @dataclass
 class SummedAnswers:
-    """The answers to one question, to which its windows add in order."""
+    """The answers to one question. Its windows add to them in order."""
 
     context: str
     null: float = 1e6
-    by_text: dict[str, PipelineAnswer] = field(default_factory=dict)  # in lower case -> the first of that text
+    by_text: dict[str, PipelineAnswer] = field(default_factory=dict)  # lower-case text -> the first answer with that text
 
     def add(self, start: int, end: int, score: float) -> None:
+        """Add the score of a span; equal texts, in any case, share one score."""
         text = self.context[start:end]
         if known := self.by_text.get(text.lower()):
             known["score"] += score
@@ -50,7 +54,7 @@ class SummedAnswers:
             self.by_text[text.lower()] = PipelineAnswer(score=score, start=start, end=end, answer=text)
 
     def best(self, top_k: int, *, impossible: bool) -> list[PipelineAnswer]:
-        """The `top_k` best; with `impossible`, "no answer" is among the candidates."""
+        """Return the `top_k` best answers. With `impossible`, "no answer" is one of the candidates."""
         null = [PipelineAnswer(score=self.null, start=0, end=0, answer="")] if impossible else []
         found = sorted([*self.by_text.values(), *null], key=lambda answer: -answer["score"])[:top_k]
         return found or [PipelineAnswer(score=0.0, start=0, end=0, answer="")]
@@ -59,13 +63,15 @@ class SummedAnswers:
 def add_windows(
     answers: Sequence[SummedAnswers], windows: Windows, start: Floats, end: Floats, *, top_k: int, max_tokens: int, words: bool
 ) -> None:
-    """Adds what some windows say to the answers of their examples. `words` moves ends to whole words.
+    """Add the spans of some windows to the answers of their examples. `words` moves ends to whole words.
 
-    `start` and `end` hold one logit per token, unpadded. As in the pipeline, only the best spans of a window count:
-    `top_k`, or 2 * top_k + 10 with `words`, since several of them may become one.
+    `start` and `end` [tokens] are logits without padding. As in the pipeline, only the best spans of a window count:
+    `top_k`, or 2 * top_k + 10 with `words`, because whole words can make several spans equal.
     """
     if not (np.isfinite(start).all() and np.isfinite(end).all()):
-        raise LaminaError("the model's logits are not finite: it has diverged in training")
+        raise LaminaError(
+            "model: its logits are not finite: it has diverged in training. Fix: train it again with a lower train.lr"
+        )
     first_of, last_of = _word_ends(windows) if words else (np.arange(len(windows.ids)),) * 2
     pool = 2 * top_k + 10 if words else top_k
     lengths = windows.lengths
@@ -87,13 +93,13 @@ def add_windows(
 def _best_spans(
     windows: Windows, chunk: Longs, start: Floats, end: Floats, pool: int, max_tokens: int
 ) -> tuple[Floats, Longs, Longs, Longs, Floats]:
-    """Each window's null score; and of its best spans the window, the first and the last token and the score, best first."""
+    """Return the null score of each window, and the window, first token, last token and score of its best spans, best first."""
     length = windows.lengths[chunk]
     column = np.arange(int(length.max()))
     real = column < length[:, None]  # [R, T]
     token = np.where(real, windows.starts[chunk][:, None] + column, 0)  # [R, T]
     allowed = real & windows.context[token]
-    allowed[:, 0] = True  # the classifier token shares the probability
+    allowed[:, 0] = True  # the softmax includes the classifier token
     starts, ends = _softmax(start[token], allowed), _softmax(end[token], allowed)
     null = starts[:, 0] * ends[:, 0]
     starts[:, 0] = ends[:, 0] = 0
@@ -115,7 +121,7 @@ def _best_spans(
 
 
 def _softmax(logits: Floats, allowed: npt.NDArray[np.bool_]) -> Floats:
-    """[R, T] over the allowed positions; 0 elsewhere."""
+    """Return [R, T] the softmax over the allowed positions, 0 elsewhere."""
     masked = np.where(allowed, logits, np.float32(-np.inf))
     weights = np.exp(masked - masked.max(1, keepdims=True))
     result: Floats = weights / weights.sum(1, keepdims=True)
@@ -123,7 +129,7 @@ def _softmax(logits: Floats, allowed: npt.NDArray[np.bool_]) -> Floats:
 
 
 def _word_ends(windows: Windows) -> tuple[Longs, Longs]:
-    """[tokens] the first and the last token of each token's word, as far as its window shows it."""
+    """Return [tokens] the first and the last token of each token's word within its window."""
     assert windows.words is not None
     same = (windows.words[1:] == windows.words[:-1]) & (windows.words[1:] != NO_WORD)
     same[windows.starts[1:-1] - 1] = False  # another window

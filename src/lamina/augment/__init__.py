@@ -1,5 +1,5 @@
-"""Training examples made from training examples: pure functions of examples and a seed, by rules, without a model.
+"""Make new training examples from training examples, by rules and a seed, without a model.
 
-Here belong EDA's noise (`eda`), synthetic unanswerable questions (`unanswerable` with its rules), and the examples of one
-epoch (`per_epoch`). Reading files, splits and windows belong in `lamina.data`. Nothing here imports torch.
+This room holds EDA's noise (`eda`), synthetic unanswerable questions (`unanswerable` with its rules), and the examples of one
+epoch (`per_epoch`). Files, splits and windows belong in `lamina.data`. Nothing here imports torch.
 """

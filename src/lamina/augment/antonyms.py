@@ -1,6 +1,6 @@
-"""Words and their opposites: our own list, of words that occur in questions about texts.
+"""Words and their opposites: our own list of words that occur in questions about texts.
 
-Each line is pairs of words; forms of a verb or an adjective are pairs of their own. A word may have several opposites.
+Commas separate pairs of words. Each form of a verb or an adjective has its own pair. A word may have several opposites.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ eldest youngest, elder younger, ending beginning
 
 
 def _opposites() -> dict[str, tuple[str, ...]]:
-    """Every word -> its opposites, both ways, in the order of the list. A hyphen stands for a space."""
+    """Return the opposites of every word, in both directions and in the order of the list. A hyphen becomes a space."""
     found: dict[str, dict[str, None]] = {}
     for pair in _PAIRS.replace("\n", ",").split(","):
         if pair.strip():

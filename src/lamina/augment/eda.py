@@ -1,15 +1,15 @@
-"""Easy data augmentation for question answering: contexts with some words swapped, deleted and repeated, answers in place.
+"""Easy data augmentation (EDA) for question answering: swap, delete and repeat words of contexts, but not of answers.
 
-Lee and Kim (paper 004), after Wei and Zou 2019 (EDA) and Karimi et al. 2021 (AEDA's punctuation). Words are what white space
-separates. A word that overlaps an answer stays as it is with all that hangs on it, such as a Korean particle, and so does
-the order around it: words move only within their sentence and on their side of the answer. Offsets of answers follow exactly.
+Lee and Kim (paper 004), after Wei and Zou 2019 (EDA) and Karimi et al. 2021 (AEDA's punctuation). White space separates
+words. A word that overlaps an answer does not change, nor does what is attached to it, such as a Korean particle. Words move
+only within their sentence and on their side of the answer. The offsets of answers stay exact.
 
 Departures from the paper's code:
 
-- Contexts without an answer are augmented like all others. There they stay clean, so that noise tells the model that there
-  is an answer; `paper_leak` does the same.
-- Strength 0 changes nothing, instead of one word of each kind.
-- The last word of a sentence, which carries its full stop, stays at its place.
+- Contexts without an answer are augmented too. The paper leaves them clean, so noise reveals to the model that there is an
+  answer; `paper_leak` does the same.
+- Strength 0 changes nothing. In the paper each operation changes one word.
+- The last word of a sentence, which has its full stop, does not move.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lamina.errors import LaminaError
 from lamina.utils.files import read_text
 
 Operation = Literal["swap", "delete", "duplicate", "synonyms", "insert", "punctuation"]
-Synonyms = Mapping[str, Sequence[str]]  # a lower-case word -> what may stand for it
+Synonyms = Mapping[str, Sequence[str]]  # a lower-case word -> its synonyms
 
 NO_SYNONYMS: Final[Synonyms] = MappingProxyType({})
 PUNCTUATION: Final = (".", ";", "?", ":", "!", ",")  # AEDA's
@@ -40,7 +40,7 @@ _WORD: Final = re.compile(r"\S+")
 _SENTENCE_END: Final = re.compile(r"[.!?。！？…][\"'”’)\]»」』》]*$")
 _EDGES: Final = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 
-# Korean particles; of two forms the first follows a consonant, the second a vowel.
+# Korean particles. In each pair, the first form follows a consonant, the second a vowel.
 _FORMS: Final = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "와"), ("으로", "로"), ("이나", "나"), ("이라고", "라고"))
 _REST: Final = "의 에 도 만 에서 에게 까지 부터 보다 처럼 에는 에서는 에게서 께서 마다 조차"
 _PARTICLES: Final = tuple(
@@ -49,29 +49,39 @@ _PARTICLES: Final = tuple(
 
 
 class EdaOptions(BaseModel):
-    """`operations` happen in their order, all of them every time; each changes max(1, floor(alpha N)) of a context's N words,
-    and deletion takes every word with probability alpha. A `ramp` counts passes over the task's own data: where a task among
-    several has more than train.epochs of them, the last are at full strength."""
+    """Options of EDA. Each operation changes max(1, floor(alpha N)) of the N words of a context.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    "delete" removes each word with probability alpha.
+    A `ramp` counts epochs of the task's own data. A task with more than train.epochs of them has full strength in the last.
+    """
 
-    alpha: float = Field(default=0.1, ge=0, le=1)  # the strength
-    ramp: bool = False  # from 0 at the beginning of training to alpha at its end
-    ramp_by: Literal["progress", "epoch"] = "progress"  # example by example, or one strength an epoch as in the paper
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    alpha: float = Field(default=0.1, ge=0, le=1)
+    """Share of the words of a context that each operation changes, from 0 to 1."""
+    ramp: bool = False
+    """Raise the strength from 0 at the start of the run to `alpha` at its end."""
+    ramp_by: Literal["progress", "epoch"] = "progress"
+    """Raise the strength with every example, or once per epoch as in the paper."""
     operations: tuple[Operation, ...] = Field(default=("swap", "delete", "duplicate"), min_length=1)
-    synonyms: str | None = None  # a file of words that mean the same, a line each group, for "synonyms" and "insert"
-    mix: bool = False  # beside the contexts as they are, one to one, instead of in their place
-    paper_leak: bool = False  # leave contexts without an answer as they are, which tells the label
+    """Operations on the words of a context; all run, in this order."""
+    synonyms: str | None = None
+    """File of synonyms, one group per line, for the operations `synonyms` and `insert`."""
+    mix: bool = False
+    """Train on the original contexts too, one for each changed context."""
+    paper_leak: bool = False
+    """Leave contexts without an answer unchanged, as in the paper, which reveals the label."""
 
     @model_validator(mode="after")
-    def _words_are_there(self) -> EdaOptions:
+    def _check_synonyms(self) -> EdaOptions:
         if self.synonyms is None and (odd := [name for name in self.operations if name in ("synonyms", "insert")]):
-            raise ValueError(f'operation "{odd[0]}" needs words that mean the same: name a file of them as synonyms')
+            raise ValueError(f'operation "{odd[0]}" needs synonyms. Fix: set synonyms to a file of them')
         return self
 
     def strength(self, share: float = 1.0) -> float:
-        """Alpha when that share of training is done. The paper ramps over 10 epochs from 0 to 0.09, which is alpha = 0.09
-        with `ramp` by epoch and the shares of `share_of`.
+        """Return the strength after the share `share` of training, from 0 to 1.
+
+        The paper's ramp goes from 0 to 0.09 in 10 epochs: alpha = 0.09 with `ramp` by epoch and the shares of `share_of`.
 
         >>> EdaOptions(alpha=0.09, ramp=True).strength(share_of(3, 10))
         0.03
@@ -80,12 +90,12 @@ class EdaOptions(BaseModel):
 
 
 def share_of(epoch: int, epochs: float) -> float:
-    """How much of training is done in an epoch, counted from 0: nothing in the first, all in the last."""
+    """Return the share of training of an epoch, counted from 0: 0 for the first and 1 for the last."""
     return min(1.0, epoch / (epochs - 1)) if epochs > 1 else 0.0
 
 
 def moments_of(count: int, *, seed: int, epoch: int) -> list[float]:
-    """When each of so many examples comes in an epoch, as shares of it, in an order drawn by the seed."""
+    """Return the positions of `count` examples in an epoch, from 0 to 1, in an order drawn by the seed."""
     moments = [number / count for number in range(count)]
     random.Random(f"moments/{seed}/{epoch}").shuffle(moments)
     return moments
@@ -100,8 +110,10 @@ def augment_all(
     share: float | Sequence[float] = 1.0,
     synonyms: Synonyms = NO_SYNONYMS,
 ) -> list[Example]:
-    """The examples of one epoch. With `mix` each stands there as it is and augmented, the latter with `#eda` at its id.
-    `share` is how much of training is done then, one for all or one for each."""
+    """Return the augmented examples of one epoch. With `mix`, the originals come first, and augmented ids end in `#eda`.
+
+    `share` is the share of training that is done, one number for all examples or one for each.
+    """
     shares = [share] * len(examples) if isinstance(share, float | int) else share
     augmented = [
         augment(example, options, seed=seed, epoch=epoch, share=done, synonyms=synonyms)
@@ -121,7 +133,7 @@ def augment(
     share: float = 1.0,
     synonyms: Synonyms = NO_SYNONYMS,
 ) -> Example:
-    """The example with its context augmented and its answers where they are now. Equal for equal (seed, epoch, id)."""
+    """Return the example with its context augmented and its answers' offsets updated. Depends on (seed, epoch, id) only."""
     alpha = options.strength(share)
     if alpha == 0 or (options.paper_leak and not example.answers):
         return example
@@ -133,7 +145,7 @@ def augment(
             text.delete(alpha, draw)
         elif operation in _WITH_WORDS:
             if not synonyms:
-                raise LaminaError(f'operation "{operation}" of EDA needs words that mean the same: read_synonyms reads a file')
+                raise LaminaError(f'synonyms: operation "{operation}" of EDA needs them. Fix: pass read_synonyms(file)')
             _WITH_WORDS[operation](text, count, draw, synonyms)
         else:
             _PLAIN[operation](text, count, draw)
@@ -141,18 +153,17 @@ def augment(
     return replace(example, context=context, answers=answers)
 
 
-# The text as pieces
-
-
 @dataclass(slots=True)
 class _Piece:
-    """A word, or an answer with its words, and the white space behind it. A piece without a `group` stays as it is; others
-    move among those of their group: the words of a sentence on one side of an answer."""
+    """A word, or an answer widened to whole words, and the white space after it. It does not change without a `group`.
+
+    Other pieces move within their group: the words of a sentence on one side of an answer.
+    """
 
     text: str
     gap: str
     group: int | None
-    start: int = -1  # in the old text; -1 if it was not there
+    start: int = -1  # in the original text; -1 for an inserted piece
 
 
 @dataclass(slots=True)
@@ -176,8 +187,8 @@ class _Text:
         return cls(context[: starts[0]], _by_sentence(pieces))
 
     def joined(self, answers: Sequence[Answer]) -> tuple[str, tuple[Answer, ...]]:
-        """The text as it is now, and the answers in it."""
-        now: list[tuple[int, int, int]] = []  # of what stays: old start, old end, how far it has moved
+        """Return the current text, and the answers with their new offsets."""
+        now: list[tuple[int, int, int]] = []  # of unchanged pieces: old start, old end, shift
         parts, length = [self.before], len(self.before)
         for piece in self.pieces:
             if piece.group is None:
@@ -192,11 +203,11 @@ class _Text:
         return "".join(parts), moved
 
     def free(self) -> list[int]:
-        """The pieces that may change."""
+        """Return the numbers of the pieces that may change."""
         return [number for number, piece in enumerate(self.pieces) if piece.group is not None]
 
     def swap(self, count: int, draw: random.Random) -> None:
-        """Two words of a group change places, `count` times."""
+        """Swap two words of a group, `count` times."""
         groups = [list(members) for _, members in groupby(self.free(), key=lambda number: self.pieces[number].group)]
         mates = {number: group for group in groups if len(group) > 1 for number in group}
         movable = list(mates)
@@ -207,7 +218,7 @@ class _Text:
             first.text, second.text = second.text, first.text
 
     def delete(self, chance: float, draw: random.Random) -> None:
-        """Every word that may change goes with this probability; one piece always stays."""
+        """Delete each word that may change with this probability, but keep at least one piece."""
         kept = [piece for piece in self.pieces if piece.group is None or draw.random() >= chance]
         if self.pieces:
             kept = kept or [draw.choice(self.pieces)]
@@ -215,34 +226,34 @@ class _Text:
         self.pieces = kept
 
     def duplicate(self, count: int, draw: random.Random) -> None:
-        """A word comes once more, somewhere in its group, `count` times."""
+        """Insert a copy of a word somewhere in its group, `count` times."""
         for _ in range(count):
             if free := self.free():
                 one = self.pieces[draw.choice(free)]
                 self.insert(one.text, one.group, draw)
 
     def punctuate(self, count: int, draw: random.Random) -> None:
-        """A punctuation mark stands somewhere between words, `count` times."""
+        """Insert a punctuation mark somewhere between words, `count` times."""
         for _ in range(count):
             if free := self.free():
                 self.insert(draw.choice(PUNCTUATION), self.pieces[draw.choice(free)].group, draw)
 
     def replace(self, count: int, draw: random.Random, synonyms: Synonyms) -> None:
-        """Synonyms stand for `count` of the words that have any."""
+        """Replace `count` of the words that have synonyms by one of them."""
         known = [number for number in self.free() if synonyms_of(self.pieces[number].text, synonyms)]
         for number in draw.sample(known, min(count, len(known))):
             piece = self.pieces[number]
             piece.text = draw.choice(synonyms_of(piece.text, synonyms))
 
     def insert_synonyms(self, count: int, draw: random.Random, synonyms: Synonyms) -> None:
-        """A synonym of a word comes somewhere in the word's group, `count` times."""
+        """Insert a synonym of a word somewhere in the word's group, `count` times."""
         known = [self.pieces[number] for number in self.free() if synonyms_of(self.pieces[number].text, synonyms)]
         for _ in range(count if known else 0):
             one = draw.choice(known)
             self.insert(draw.choice(synonyms_of(one.text, synonyms)), one.group, draw)
 
     def insert(self, word: str, group: int | None, draw: random.Random) -> None:
-        """The word as a new piece before, between or after those of the group."""
+        """Insert the word as a new piece before, between or after the pieces of the group."""
         places = [number for number, piece in enumerate(self.pieces) if piece.group == group]
         place = draw.choice([*places, places[-1] + 1])
         gap = " "
@@ -263,7 +274,7 @@ _WITH_WORDS: Final[Mapping[str, Callable[[_Text, int, random.Random, Synonyms], 
 
 
 def _protected(context: str, answers: Sequence[Answer]) -> list[tuple[int, int]]:
-    """The answers, widened to whole words, in order; those that overlap are one."""
+    """Return the spans of the answers in order, widened to whole words and merged where they overlap."""
     spans: list[tuple[int, int]] = []
     for answer in sorted(answers, key=lambda answer: answer.start):
         low, high = answer.start, answer.start + len(answer.text)
@@ -279,7 +290,7 @@ def _protected(context: str, answers: Sequence[Answer]) -> list[tuple[int, int]]
 
 
 def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
-    """The pieces with a group for each sentence, whose last word belongs to none."""
+    """Return the pieces with one group for each sentence; the last word of a sentence has no group."""
     sentences = 0
     for piece in pieces:
         ends = _SENTENCE_END.search(piece.text) is not None or "\n" in piece.gap
@@ -289,11 +300,8 @@ def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
     return pieces
 
 
-# Words that mean the same
-
-
 def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:
-    """A file with a group of words a line, separated by commas or tabs -> what may stand for each. All are in NFC."""
+    """Read a file with a group of synonyms on each line, separated by commas or tabs. Return each word's synonyms, in NFC."""
     found: dict[str, dict[str, None]] = {}
     for line in unicodedata.normalize("NFC", read_text(path)).splitlines():
         group = [word for word in (part.strip() for part in re.split(r"[,\t]", line)) if word]
@@ -301,19 +309,19 @@ def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:
             found.setdefault(word.lower(), {}).update(dict.fromkeys(other for other in group if other != word))
     words = {word: tuple(others) for word, others in found.items() if others}
     if not words:
-        raise LaminaError(f"{path}: no words that mean the same: write a group of them on each line, separated by commas")
+        raise LaminaError(f"{path}: no synonyms. Fix: write a group of them on each line, separated by commas")
     return words
 
 
 def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
-    """What may stand for a word of a text, with its punctuation, its capital and its Korean particle.
+    """Return the synonyms of a word of a text, with the word's punctuation, capital and Korean particle.
 
     >>> synonyms_of("(Big,", {"big": ["large"]})
     ['(Large,']
     >>> synonyms_of("학교는", {"학교": ["학원"]}), synonyms_of("TV는", {"tv": ["텔레비전"]})
     (['학원은'], ['텔레비전은'])
     """
-    match = _EDGES.match(unicodedata.normalize("NFC", word))  # as the words are in the list, so that particles are seen
+    match = _EDGES.match(unicodedata.normalize("NFC", word))  # the list is in NFC too; particles match only then
     if match is None or not match[2]:
         return []
     before, core, after = match.groups()
@@ -326,12 +334,12 @@ def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
 
 
 def _particle(particle: str, stem: str) -> str:
-    """The particle in the form that the stem asks for."""
+    """Return the particle in the form that the stem requires."""
     last = ord(stem[-1]) - 0xAC00
     if not 0 <= last < 11172:
         return particle
     for closed, opened in _FORMS:
         if particle in (closed, opened):
-            final = last % 28  # 0 is a vowel, 8 the consonant ㄹ, after which it is 로
+            final = last % 28  # 0 is a vowel, 8 is the consonant ㄹ, which takes 로
             return opened if final == 0 or (closed == "으로" and final == 8) else closed
     return particle

@@ -1,7 +1,7 @@
-"""Names, numbers and dates in a text, by rules: no model.
+"""Find names, numbers and dates in a text by rules, without a model.
 
-Names are runs of capitalised words. A text that was lower-cased has none, so there the words count that other texts
-write with a capital (`known_names`).
+Names are runs of capitalised words. In a lower-cased text, names are the words that other texts write with a capital
+(`known_names`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday
 ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 NUMBERS: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
-# Words that begin sentences and questions with a capital, or are no names with one.
+# Words that are no names even with a capital, such as first words of sentences and questions.
 _COMMON: Final = """
 a an the this that these those he she it its they their his her him we our i you your my and but or nor so yet for in on
 at by to from of with as if when while where who whom whose what which why how after before since during although though
@@ -55,7 +55,7 @@ _GROUP_WORDS: Final = frozenset(_BODIES.split())
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """``text[start:end]``, of some kind."""
+    """A name, number or date: ``text[start:end]`` of the text that it was found in."""
 
     text: str
     kind: EntityKind
@@ -67,13 +67,13 @@ class Entity:
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Where each sentence begins and ends; about so: abbreviations end some."""
+    """Return the start and end of each sentence. This is approximate: an abbreviation can end a sentence."""
     cuts = [0, *(match.end() for match in _SENTENCES.finditer(text))]
     return [(low, high) for low, high in zip(cuts, [*cuts[1:], len(text)], strict=True) if text[low:high].strip()]
 
 
 def numerals(text: str) -> list[Entity]:
-    """Years, decades, ordinals, percentages and other numbers, in figures or as words; months and days of the week."""
+    """Return years, decades, ordinals, percentages, other numbers, months and weekdays, as figures or words."""
     found = [Entity(match.group(), _numeral_kind(match), match.start()) for match in _NUMERAL.finditer(text)]
     words = [(match.group(), match.start()) for match in _WORD.finditer(text)]
     found += [Entity(word, kind, start) for word, start in words if (kind := _word_kind(word))]
@@ -81,7 +81,7 @@ def numerals(text: str) -> list[Entity]:
 
 
 def names(text: str, known: Collection[str] = ()) -> list[Entity]:
-    """Runs of capitalised words; in a text without capitals, of words that are `known` as names."""
+    """Return runs of capitalised words; in a text without capitals, runs of words in `known`."""
     if text == text.lower():
         return _lower_names(text, known)
     found: list[Entity] = []
@@ -99,12 +99,12 @@ def names(text: str, known: Collection[str] = ()) -> list[Entity]:
 
 
 def _opens(words: Sequence[str], inside: Collection[str]) -> bool:
-    """Has the first word its capital only because it opens a sentence? A word alone has, or an adverb."""
+    """Return whether the first word probably has a capital only because it starts a sentence: a single word or an adverb."""
     return words[0] not in inside and (len(words) == 1 or words[0].endswith("ly"))
 
 
 def known_names(texts: Iterable[str], least: int = 3) -> frozenset[str]:
-    """Words that stand inside sentences with a capital at least so often, and nearly always; in lower case."""
+    """Return words, in lower case, that occur inside sentences with a capital at least `least` times and nearly always."""
     capital: Counter[str] = Counter()
     small: Counter[str] = Counter()
     for text in texts:
@@ -136,7 +136,7 @@ def _lower_names(text: str, known: Collection[str]) -> list[Entity]:
 
 
 def _name_kind(text: str, start: int, name: str) -> EntityKind:
-    """What the words beside a name and in it tell of its kind, which is little."""
+    """Return the kind of a name, guessed from the words in it and before it; "name" if unclear."""
     before = text[max(0, start - 24) : start]
     if _GROUP_WORDS & set(name.lower().split()):
         return "group"

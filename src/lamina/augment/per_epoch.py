@@ -1,4 +1,4 @@
-"""The questions of one epoch: as they are, or augmented anew for each epoch."""
+"""The examples of one epoch: unchanged, or augmented differently in each epoch."""
 
 from __future__ import annotations
 
@@ -14,46 +14,50 @@ from lamina.utils.files import expanded
 
 
 class AugmentOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     eda: EdaOptions | None = None
+    """Change words of the contexts; without it, contexts stay unchanged."""
     unanswerable: UnanswerableOptions | None = None
+    """Add synthetic unanswerable questions; without it, none is added."""
 
     @property
     def per_epoch(self) -> bool:
-        """Whether the texts change with each epoch."""
+        """Whether the examples differ between epochs."""
         return self.eda is not None or (self.unanswerable is not None and self.unanswerable.per_epoch)
 
     @property
     def ramps(self) -> bool:
+        """Whether the strength of EDA grows during training."""
         return self.eda is not None and self.eda.ramp
 
     @property
     def ramps_by_epoch(self) -> bool:
+        """Whether the strength of EDA grows once an epoch, as in the paper."""
         return self.eda is not None and self.eda.ramp and self.eda.ramp_by == "epoch"
 
 
-_index = lru_cache(maxsize=4)(CorpusIndex.build)  # one index serves all epochs of the same examples
+_index = lru_cache(maxsize=4)(CorpusIndex.build)  # all epochs of the same examples share one index
 
-Moments = list[float]  # when each example comes in an epoch, as shares of it
+Moments = list[float]  # the position of each example in an epoch, from 0 to 1
 
 
 def examples_of_epoch(
     examples: Sequence[Example], options: AugmentOptions, *, seed: int, epoch: int, epochs: float
 ) -> tuple[list[Example], Moments | None]:
-    """The examples of an epoch, out of `epochs` in all; and the moments, where it matters when each example comes.
+    """Return the examples of epoch number `epoch` (from 0) of `epochs`, and their moments if their order matters, else None.
 
-    Unanswerable questions are made first, so that noise reaches their contexts too.
+    Unanswerable questions are added first, so that their contexts get noise too.
     """
-    made = list(examples)
+    augmented = list(examples)
     if options.unanswerable is not None:
-        made = with_unanswerable(made, options.unanswerable, seed, epoch=epoch, index=_index(tuple(made)))
+        augmented = with_unanswerable(augmented, options.unanswerable, seed, epoch=epoch, index=_index(tuple(augmented)))
     if options.eda is None:
-        return made, None
+        return augmented, None
     share: float | list[float] = share_of(epoch, epochs)
     moments = None
     if options.eda.ramp and options.eda.ramp_by == "progress":
-        moments = moments_of(len(made) * (1 + options.eda.mix), seed=seed, epoch=epoch)
-        share = [(epoch + moment) / epochs for moment in moments[-len(made) :]]  # with `mix`, augmented ones come last
+        moments = moments_of(len(augmented) * (1 + options.eda.mix), seed=seed, epoch=epoch)
+        share = [(epoch + moment) / epochs for moment in moments[-len(augmented) :]]  # with `mix`, the noisy ones come last
     synonyms = read_synonyms(expanded(options.eda.synonyms)) if options.eda.synonyms else {}
-    return augment_all(made, options.eda, seed=seed, epoch=epoch, share=share, synonyms=synonyms), moments
+    return augment_all(augmented, options.eda, seed=seed, epoch=epoch, share=share, synonyms=synonyms), moments

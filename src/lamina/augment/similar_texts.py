@@ -1,7 +1,7 @@
-"""A question -> the same, put to another text that looks as if it might answer it.
+"""Make unanswerable questions by asking a question about another text that shares words with it.
 
-Texts are ranked by Okapi BM25 over stems. `lamina.data.bm25` shares its two constants; the sums there are `bm25s`'s, an
-extra that training does not need.
+Okapi BM25 over stems ranks the texts. The two constants are those of `lamina.data.bm25`. That module computes with `bm25s`,
+an extra that training does not need.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lamina.augment.synthetic import WORD, letters_and_digits, stems, synthetic_
 from lamina.data.bm25 import K1, B
 from lamina.data.examples import Example
 
-_WORDS_TO_TELL: Final = 4  # a question of fewer words that carry meaning ("Who joined the panel?") fits many texts
-_COMMON: Final = 0.05  # a word in more than this share of the texts finds none
+_FEWEST_STEMS: Final = 4  # a question with fewer content words ("Who joined the panel?") fits many texts
+_COMMON: Final = 0.05  # a word in more than this share of the texts is not searched for
 
 
 @dataclass(frozen=True)
 class IndexedText:
-    """A context of the data with its article, its stems, and its letters and digits alone."""
+    """A context of the data with its article, its stems, and its letters and digits without all else."""
 
     context: str
     article: str
@@ -30,17 +30,18 @@ class IndexedText:
     letters: str
 
     def holds_answer(self, answer: str) -> bool:
-        """Whether the text has the answer, however it is spelled, or more than half of its words."""
+        """Return whether the text has the answer in any spelling, or more than half of its words."""
         words = set(stems(answer))
         return letters_and_digits(answer) in self.letters or len(words & self.stems) > 0.5 * max(1, len(words))
 
 
 class TextIndex:
-    """All contexts of the data, ranked by their similarity to a question (Okapi BM25 over stems)."""
+    """An index of all contexts of the data, to rank them by similarity to a question (Okapi BM25 over stems)."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         articles = {example.context: example.article for example in reversed(examples)}
-        articles |= {example.context: example.article for example in reversed(examples) if example.answers}  # its own, surely
+        # An example with an answer overwrites the others: its context surely belongs to its article.
+        articles |= {example.context: example.article for example in reversed(examples) if example.answers}
         self._texts = [
             IndexedText(context, article, frozenset(stems(context)), letters_and_digits(context))
             for context, article in articles.items()
@@ -57,11 +58,14 @@ class TextIndex:
                 self._weights[stem][number] = times * (K1 + 1) / (times + size)
 
     def most_similar(self, example: Example) -> IndexedText | None:
-        """The most similar text that does not answer the question, of its own article if possible; None if there is none."""
-        # In the question's order, not a set's: sums of rarities must come out alike in every process.
+        """Return the most similar text that does not answer the question, or None.
+
+        Texts of the question's own article come first.
+        """
+        # A dict keeps the question's order: sums of floats must be equal in every process, and the order of a set varies.
         asked = {stem: self._rarity(stem) for stem in dict.fromkeys(stems(example.question))}
         total = sum(asked.values())
-        if len(asked) < _WORDS_TO_TELL:
+        if len(asked) < _FEWEST_STEMS:
             return None
         scores: defaultdict[int, float] = defaultdict(float)
         common = max(50, _COMMON * len(self._texts))
@@ -87,14 +91,16 @@ class TextIndex:
         return None
 
     def _rarity(self, stem: str) -> float:
-        """BM25's inverse document frequency."""
+        """Return BM25's inverse document frequency."""
         count = len(self._weights.get(stem, ()))
         return math.log(1 + (len(self._texts) - count + 0.5) / (count + 0.5))
 
 
 def other_paragraph(example: Example, texts: TextIndex, known: Collection[str] = ()) -> Example | None:
-    """The same question, put to a text that looks as if it might answer it. A question without a name or a number stays: what
-    it asks may be told of something else there."""
+    """Return the same question with another, similar text as its context, or None.
+
+    A question without a name or a number gives None: another text may answer it about something else.
+    """
     text = texts.most_similar(example) if _names_something(example.question, known) else None
     if text is None:
         return None
@@ -102,7 +108,10 @@ def other_paragraph(example: Example, texts: TextIndex, known: Collection[str] =
 
 
 def _names_something(question: str, known: Collection[str]) -> bool:
-    """Has it a capital behind its first word, a figure, or a known name? Scripts without capitals do not tell."""
+    """Return whether a word after the first has a capital, is a figure, or is a known name.
+
+    A question in a script without capitals gives True, because nothing is known.
+    """
     rest = WORD.findall(question)[1:]
     if question.lower() == question.upper():
         return True

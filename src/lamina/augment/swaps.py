@@ -1,4 +1,4 @@
-"""A question -> one that its text does not answer: a name, a word or a number of it becomes another."""
+"""Make unanswerable questions by replacing a name, a word or a number of a question, or by negating it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _AUXILIARIES: Final = re.compile(
     r"\b(is|are|was|were|do|does|did|has|have|had|could|would|should|can|will)\b(?! n't)", re.IGNORECASE
 )
 _CONTRACTED: Final = {"can": "can't", "will": "won't"}
-_BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" asks for the same as "how short"
-_LARGEST: Final = 1e15  # beyond it, digits are no amount
+_BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" and "how short" have the same answer
+_LARGEST: Final = 1e15  # longer runs of digits are no amount
 _ALSO_VERBS: Final = ("last", "close", "open", "lower", "cool", "slow", "light")
 
 
 def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = frozenset()) -> Example | None:
-    """A name of the question that stands in the text becomes another of its kind from other sentences of the text."""
+    """Return the question with a name of the text replaced by another of its kind from other sentences, or None."""
     found = _entities(example.context, known)
     pool = _apart_from_the_answer(example, found)
     choices = []
@@ -41,13 +41,16 @@ def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = f
         choices += [(place, old, new) for new in others if _is_new(new.text, example)]
     draw.shuffle(choices)
     for place, old, new in choices:
-        if not _speaks_of_it(example, old, new):
+        if not _may_answer(example, old, new):
             return synthetic_from(example, "entity", question=_replaced(example.question, place, new.text))
     return None
 
 
 def swap_antonym(example: Example, draw: random.Random) -> Example | None:
-    """A word of the question becomes its opposite, which the text does not use. A question that denies something stays."""
+    """Return the question with a word replaced by an opposite that the text does not use, or None.
+
+    A question with a negation gives None.
+    """
     if _NEGATED.search(example.question):
         return None
     text = words_of(example.context)
@@ -69,7 +72,7 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
 
 
 def change_number(example: Example, draw: random.Random) -> Example | None:
-    """A number, year, decade or ordinal of the question becomes one that the text does not hold."""
+    """Return the question with a number, year, decade or ordinal replaced by one that is not in the text, or None."""
     question = example.question
     text = words_of(example.context)
     choices = []
@@ -91,7 +94,7 @@ def change_number(example: Example, draw: random.Random) -> Example | None:
 
 
 def negate(example: Example, _: random.Random) -> Example | None:
-    """The verb near the beginning of the question is denied."""
+    """Return the question with the first auxiliary verb negated, or None."""
     question = example.question
     match = _AUXILIARIES.search(question)
     if match is None or _NEGATED.search(question) or len(WORD.findall(question[: match.start()])) not in range(1, 6):
@@ -101,13 +104,13 @@ def negate(example: Example, _: random.Random) -> Example | None:
     return synthetic_from(example, "negation", question=_replaced(question, match.span(), denied))
 
 
-@lru_cache(maxsize=4096)  # several questions are asked about a text
+@lru_cache(maxsize=4096)  # a text has several questions
 def _entities(context: str, known: frozenset[str]) -> list[Entity]:
     return [*names(context, known), *(entity for entity in numerals(context) if entity.kind in ("month", "day"))]
 
 
 def _replaced(question: str, place: tuple[int, int], text: str) -> str:
-    """The question with something else at a place, in the case of what stood there."""
+    """Return the question with `text` at a place, with the capital of the replaced text and the right article before it."""
     low, high = place
     old = question[low:high]
     if question == question.lower():
@@ -121,7 +124,7 @@ def _replaced(question: str, place: tuple[int, int], text: str) -> str:
 
 
 def _in_question(question: str, found: Sequence[Entity]) -> list[tuple[Entity, tuple[int, int]]]:
-    """The entities of the text that the question names, in whatever case, the longest of those at one place."""
+    """Return the entities of the text that are in the question, in any case, and their places. The longest one wins."""
     places: dict[tuple[int, int], Entity] = {}
     for entity in found:
         for match in re.finditer(rf"(?<!\w){re.escape(entity.text)}(?!\w)", question, re.IGNORECASE):
@@ -134,7 +137,7 @@ def _in_question(question: str, found: Sequence[Entity]) -> list[tuple[Entity, t
 
 
 def _apart_from_the_answer(example: Example, found: Sequence[Entity]) -> list[Entity]:
-    """The entities that stand only in sentences that hold no answer, each text once."""
+    """Return the entities that occur only in sentences without an answer, each text once."""
     spans = [(answer.start, answer.start + len(answer.text)) for answer in example.answers]
     near = [
         example.context[low:high].lower()
@@ -153,7 +156,7 @@ def _in_answers(text: str, example: Example) -> bool:
 
 
 def _is_new(text: str, example: Example) -> bool:
-    """It is neither in the question already, nor in an answer, nor what the article is about."""
+    """Return whether the text is neither in the question, nor in an answer, nor in the title of the article."""
     letters = letters_and_digits(text)
     if letters in letters_and_digits(example.question) or _in_answers(text, example):
         return False
@@ -161,7 +164,7 @@ def _is_new(text: str, example: Example) -> bool:
 
 
 def _part_of_the_title(text: str, example: Example) -> bool:
-    """A word of a title that the question names as a whole, as in "To Kill a Mockingbird"."""
+    """Return whether the text is a part of a title that the question has in full, such as "To Kill a Mockingbird"."""
     title = letters_and_digits(example.article)
     return (
         letters_and_digits(text) in title
@@ -171,21 +174,21 @@ def _part_of_the_title(text: str, example: Example) -> bool:
 
 
 def _kindred(old: Entity, new: Entity) -> bool:
-    """Of the same kind, as far as the rules can tell: what is only known to be a name may be a person or a place."""
+    """Return whether two entities may be of the same kind. A "name" may be a person or a place."""
     unclear = ("name", "person", "place")
     return old.kind == new.kind or (old.kind in unclear and new.kind in unclear and "name" in (old.kind, new.kind))
 
 
 def _same_thing(one: str, other: str) -> bool:
-    """Names with words that begin alike, or of which one is the initials of the other."""
+    """Return whether two names share the first 4 letters of a word, or one is the initials of the other."""
     initials = ["".join(word[0] for word in text.lower().split()) for text in (one, other)]
     plain = [letters_and_digits(text) for text in (one, other)]
     beginnings = [{stem[:4] for stem in stems(text)} for text in (one, other)]
     return bool(beginnings[0] & beginnings[1]) or initials[0] == plain[1] or initials[1] == plain[0]
 
 
-def _speaks_of_it(example: Example, old: Entity, new: Entity) -> bool:
-    """Do sentences with the new name hold much of what the question asks? Then they may answer it."""
+def _may_answer(example: Example, old: Entity, new: Entity) -> bool:
+    """Return whether the sentences with the new name share so many words with the question that they may answer it."""
     asked = set(stems(example.question)) - set(stems(old.text))
     if not asked:
         return True
@@ -224,7 +227,7 @@ def _other_number(entity: Entity, draw: random.Random) -> str | None:
 
 
 def _forms(number: str) -> frozenset[str]:
-    """A number as texts may write it.
+    """Return a number in all forms that a text may have.
 
     >>> sorted(_forms("third")), sorted(_forms("1944"))
     (['3', '3rd', 'third', 'three'], ['1944'])
@@ -238,7 +241,8 @@ def _forms(number: str) -> frozenset[str]:
 
 
 def _ordinal(number: int) -> str:
-    """
+    """Return the ordinal of a number.
+
     >>> _ordinal(3), _ordinal(12), _ordinal(21)
     ('3rd', '12th', '21st')
     """

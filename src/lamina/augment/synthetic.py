@@ -1,4 +1,4 @@
-"""Synthetic questions and their ids, and texts reduced to what their comparison needs."""
+"""Synthetic questions and their ids, and reduced forms of texts for comparisons."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def synthetic_from(
     context: str | None = None,
     article: str | None = None,
 ) -> Example:
-    """A new question without an answer: the example with another question or context, and an id of its own."""
+    """Return an unanswerable example: the given one with another question or context, and its own id and group."""
     own_id = example.id + ID_SUFFIXES[kind]
     return Example(
         id=own_id,
@@ -50,12 +50,12 @@ def synthetic_from(
 
 
 def source_id(synthetic_id: str) -> str:
-    """The id of the question that a synthetic one was made from."""
+    """Return the id of the example that a synthetic one was made from."""
     return synthetic_id.rpartition("#")[0]
 
 
 def letters_and_digits(text: str) -> str:
-    """Letters and digits only, in lower case: the same for "9,800 pages" and "9 , 800 pages".
+    """Return the letters and digits only, in lower case: the same for "9,800 pages" and "9 , 800 pages".
 
     >>> letters_and_digits("U.S. - based")
     'usbased'
@@ -63,12 +63,13 @@ def letters_and_digits(text: str) -> str:
     return "".join(filter(str.isalnum, text.lower()))
 
 
-@lru_cache(maxsize=4096)  # several questions are asked about a text
+@lru_cache(maxsize=4096)  # a text has several questions
 def words_of(text: str) -> frozenset[str]:
+    """Return the different words of a text in lower case."""
     return frozenset(word.lower() for word in WORD.findall(text))
 
 
 def stems(text: str) -> list[str]:
-    """The words that carry meaning, cut to their beginnings, so that forms of a word are alike."""
+    """Return the first 5 letters of each content word, so that forms of one word are equal."""
     words = (re.sub(r"['’]s?$|(?<=\w\w)s$", "", word) for word in WORD.findall(text.lower()) if word not in _FUNCTION_WORDS)
     return [word[:5] for word in words if len(word) > 1]

@@ -1,28 +1,28 @@
-"""Unanswerable questions made from answerable ones, by rules: no model, no network.
+"""Make synthetic unanswerable questions from answerable ones by rules, without a model or a network.
 
-A real training set often has fewer of them than the texts to come. Five ways, each of which leaves a question that looks as if
-the text might answer it:
+A training set often has a smaller share of unanswerable questions than the texts in use. Five kinds of questions look as if
+the text might answer them:
 
-``entity``     a name, or a month or day, becomes another of the same kind from the same text (#swap-entity)
-``antonym``    a word becomes its opposite (#swap-antonym)
-``number``     a number, year or ordinal becomes another (#change-number)
-``paragraph``  the question is put to another text that shares words with it but not its answer (#other-paragraph)
-``negation``   was -> wasn't (#negate); a model soon learns to look for that, so it is not among the defaults
+- ``entity``: a name, or a month or day, becomes another of the same kind from the same text (#swap-entity)
+- ``antonym``: a word becomes its opposite (#swap-antonym)
+- ``number``: a number, year or ordinal becomes another (#change-number)
+- ``paragraph``: the question gets another text, which shares words with it but has no answer (#other-paragraph)
+- ``negation``: was -> wasn't (#negate); a model soon learns to look for it, so it is not a default
 
-After Rajpurkar et al. 2018, whose writers did such things by hand, and Gautam et al. 2023 (entities and antonyms). Words and
-rules are of English: in other languages only ``paragraph`` finds much.
+After Rajpurkar et al. 2018, whose writers did this by hand, and Gautam et al. 2023 (entities and antonyms). The words and
+rules are for English. In other languages, mostly ``paragraph`` finds questions.
 
-What keeps the original answer from being right by chance:
+Rules that keep the original answer from being right by chance:
 
-- What is swapped must matter: not a part of the answer, and what comes instead stands in no sentence with the answer
-  (nor, of an antonym or a changed number, anywhere in the text), since lists share what is said of them.
-- A new name must not stand in sentences that speak of what the question asks, must not be another form of the old one, nor be
-  what the article is about.
-- A bound ("after 1990") may hold for another number too, so numbers behind such words stay.
-- Another text must lack the answer, however it is spelled, and some words of the question, of which there must be enough to
-  tell what it is about, a name or number among them; and it must not be the same text written differently.
-- Of the other contexts that its source has, a made question is not put to those that hold what is new in it, or a
-  part of a new name.
+- The replaced text must not be a part of the answer. A new name must not occur in a sentence with the answer, because the
+  items of a list share a statement. An antonym or a changed number must not occur in the text at all.
+- A new name must not occur in sentences that share many words with the question. It must not be another form of the old
+  name, nor occur in the title of the article.
+- A bound ("after 1990") may hold for another number too, so numbers after such words do not change.
+- Another text must lack the answer in any spelling, and some words of the question. It must not be a variant of the same
+  text. The question must have enough content words, and a name or a number.
+- A question may have several contexts. A synthetic question skips those that contain its new words, or a part of its new
+  name.
 """
 
 from __future__ import annotations
@@ -45,22 +45,28 @@ from lamina.errors import LaminaWarning
 
 
 class UnanswerableOptions(BaseModel):
-    """Questions that no text answers are made until they are `share` of all. Of questions with several contexts, each
-    counts once: it is unanswerable if no context holds an answer. A made one is put to the other contexts of its source,
-    unless it asks the same there."""
+    """Options of synthetic questions, which are added until the unanswerable questions are `share` of all.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    A question with several contexts counts once; it is unanswerable if no context has an answer. A synthetic question is also
+    paired with the other contexts of its source, unless its text is unchanged.
+    """
 
-    share: float = Field(default=0.4, gt=0, lt=1)  # of unanswerable questions, those of the data included
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    share: float = Field(default=0.4, gt=0, lt=1)
+    """Share of unanswerable questions to reach, between 0 and 1, including those of the data."""
     kinds: tuple[SyntheticKind, ...] = Field(default=("entity", "antonym", "number", "paragraph"), min_length=1)
-    per_epoch: bool = True  # others in every epoch, instead of the same
-    replace: bool = False  # in place of the questions they are made from, so that there are as many as before
+    """Kinds of change that make a question unanswerable."""
+    per_epoch: bool = True
+    """Write new questions in every epoch instead of reusing those of the first."""
+    replace: bool = False
+    """Replace the source questions instead of adding to them, so the number of questions stays."""
 
 
 def with_unanswerable(
     examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, index: CorpusIndex | None = None
 ) -> list[Example]:
-    """The examples of one epoch: the given and the synthetic ones. With `replace`, the latter stand for their sources."""
+    """Return the examples of one epoch: the given and the synthetic ones. With `replace`, the latter replace their sources."""
     synthetic = make_unanswerable(examples, options, seed, epoch=epoch, index=index)
     if not options.replace:
         return [*examples, *synthetic]
@@ -72,14 +78,17 @@ def with_unanswerable(
 def make_unanswerable(
     examples: Sequence[Example], options: UnanswerableOptions, seed: int, *, epoch: int = 0, index: CorpusIndex | None = None
 ) -> list[Example]:
-    """Only the synthetic questions, as many as reach the share. Fewer come with a warning.
+    """Return only the synthetic questions, as many as the share needs, or fewer with a warning.
 
-    Equal seeds and epochs give equal questions. The kinds take turns. A question is used at most once per kind, and with
+    Equal seeds and epochs give equal questions. The kinds alternate. A question is used at most once per kind, and with
     `replace` once. `index` is `CorpusIndex.build(examples)`; pass it to build it once for all epochs.
     """
     wanted = _how_many(examples, options)
     if wanted <= 0:
-        message = f"augment.unanswerable: share = {options.share} of the questions have no answer as they are: none is made"
+        message = (
+            f"augment.unanswerable: at least share = {options.share} of the questions have no answer already. None was added. "
+            "Fix: set a larger share, or leave augment.unanswerable out"
+        )
         warnings.warn(message, LaminaWarning, stacklevel=2)
         return []
     draw = random.Random(f"unanswerable/{seed}/{epoch if options.per_epoch else 0}")
@@ -103,23 +112,26 @@ def make_unanswerable(
                 tried[source.id].add(kind)
                 if (one := makers[kind](source, draw)) is not None:
                     synthetic.append(one)
-                    if options.replace or one.question != source.question:  # else these are there already
+                    if options.replace or one.question != source.question:  # else these examples exist already
                         synthetic += _to_other_contexts(one, source, contexts[source.group])
                     used[source.group].add(kind)
                     replaced.add(source.group)
                     counts[kind] += 1
                     break
     if (fewer := counts.total()) < wanted:
-        message = f"augment.unanswerable: {wanted} questions were wanted for share = {options.share}, {fewer} could be made"
+        message = (
+            f"augment.unanswerable: share = {options.share} needs {wanted} synthetic questions but {fewer} could be made. "
+            "Fix: set a smaller share, or more kinds"
+        )
         warnings.warn(message, LaminaWarning, stacklevel=2)
     return synthetic
 
 
 def _to_other_contexts(synthetic: Example, source: Example, contexts: Sequence[Example]) -> list[Example]:
-    """The synthetic question put to the other contexts of its source.
+    """Return the synthetic question with the other contexts of its source.
 
-    Left out are contexts that held an answer, and those with what is new in the question or a part of a new name: they
-    may answer it.
+    Contexts that have an answer to the source, the new words of the question or a part of a new name are left out: they may
+    answer it.
     """
     suffix = synthetic.id.removeprefix(source.id)
     words = words_of(synthetic.question) - words_of(source.question)
@@ -146,7 +158,7 @@ QuestionMaker = Callable[[Example, random.Random], Example | None]
 
 @dataclass(frozen=True)
 class CorpusIndex:
-    """The names and the texts of all examples, which the rules draw from."""
+    """The names and the texts of all examples, which the rules choose from."""
 
     names: frozenset[str]  # in lower case
     texts: TextIndex

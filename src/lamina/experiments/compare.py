@@ -26,7 +26,7 @@ from lamina.errors import LaminaError
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.predictions import by_question, references, several_contexts, whole_questions
-from lamina.scoring.significance import Clusters, tell_apart
+from lamina.scoring.significance import Clusters, compare_scores
 from lamina.scoring.squad import question_scores
 from lamina.utils.arrays import Doubles
 from lamina.utils.files import read_json
@@ -174,7 +174,7 @@ def _numbered(names: Sequence[str]) -> Clusters:
 
 
 def _difference(a: Doubles, b: Doubles, clusters: Clusters) -> dict[str, Any]:
-    found = tell_apart(a, b, clusters)
+    found = compare_scores(a, b, clusters)
     return {
         "a": 100 * float(a.mean()),
         "b": 100 * float(b.mean()),

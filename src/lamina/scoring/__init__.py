@@ -1,5 +1,5 @@
 """Metrics: the official scores of SQuAD and KorQuAD, those of BERTVision and of sentences, and the significance of differences.
 
-Everything takes texts or arrays and returns numbers, without torch. `predictions` fits the threshold for "no answer". How
-outputs become answers is in `answers`.
+All functions take texts or arrays and return numbers, without torch. `predictions` fits the threshold for "no answer".
+`answers` turns outputs into answers.
 """

@@ -1,8 +1,8 @@
-"""Is a question answerable? From what a classifier says of each window to one verdict a question, and its scores.
+"""Merge a classifier's probabilities for windows into one for each question, and score them.
 
-A window without the answer is rightly called impossible even where another window holds it. So a question is impossible only
-if every window says so ("min"). BERTVision (Jiang, Benge and King 2021) lets any window that says so decide ("max"), which
-calls long texts impossible too often.
+A window without the answer is rightly impossible even if another window has the answer. So a question is impossible only if
+every window is ("min"). In BERTVision (Jiang, Benge and King 2021) one impossible window is enough ("max"), so long texts are
+impossible too often.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ IMPOSSIBLE = 1  # the class of windows without an answer
 
 
 def answerability(impossible: npt.NDArray[np.floating], example: Ints, how: Literal["min", "max"] = "min") -> Doubles:
-    """[E] the probability that a question is impossible, from that of each of its windows.
+    """Return [E] the probability that a question is impossible, from the probabilities of its windows.
 
-    `impossible` [W] holds the windows' probabilities, `example` [W] says whose windows they are (`Windows.example`).
+    `impossible` [W] are the windows' probabilities, `example` [W] the number of each window's question (`Windows.example`).
 
     >>> answerability(np.array([0.9, 0.2, 0.7]), np.array([0, 0, 1], np.int32)).tolist()
     [0.2, 0.7]
@@ -29,27 +29,37 @@ def answerability(impossible: npt.NDArray[np.floating], example: Ints, how: Lite
     [0.9, 0.7]
     """
     if impossible.shape != example.shape:
-        raise LaminaError(f"{len(impossible)} probabilities for {len(example)} windows: give one a window")
+        raise LaminaError(
+            f"impossible: {len(impossible)} probabilities for {len(example)} windows. Fix: give one for each window"
+        )
     if not np.isfinite(impossible).all():
-        raise LaminaError("a probability that is no number: the model that gave it has diverged")
+        raise LaminaError(
+            "impossible: a probability is not a finite number: the model has diverged. "
+            "Fix: train it again with a lower train.lr"
+        )
     merged = np.full(int(example.max(initial=-1)) + 1, np.inf if how == "min" else -np.inf)
     (np.minimum if how == "min" else np.maximum).at(merged, example, impossible.astype(np.float64))
     if not np.isfinite(merged).all():
-        raise LaminaError(f"question {np.argmin(np.isfinite(merged)) + 1} has no windows: give the windows of every question")
+        number = np.argmin(np.isfinite(merged)) + 1
+        raise LaminaError(f"example: question {number} has no windows. Fix: give the windows of every question")
     return merged
 
 
 def score_answerability(impossible: Doubles, unanswerable: Bools) -> dict[str, float]:
-    """Accuracy and F1 of the class "impossible" in percent; a question is called so above one half.
+    """Return accuracy and F1 of the class "impossible" in percent, and the number of questions (`total`).
 
-    Where no question is impossible and none is called so, the F1 is 0, as in scikit-learn.
+    `impossible` [E] are probabilities; above one half a question is predicted impossible. If no question is impossible or
+    predicted so, the F1 is 0, as in scikit-learn.
     """
     if impossible.shape != unanswerable.shape or not len(unanswerable):
-        raise LaminaError(f"{len(impossible)} verdicts for {len(unanswerable)} questions: give one a question, at least one")
-    said = impossible > 0.5
-    both, either = np.count_nonzero(said & unanswerable), np.count_nonzero(said) + np.count_nonzero(unanswerable)
+        raise LaminaError(
+            f"impossible: {len(impossible)} probabilities for {len(unanswerable)} questions. "
+            "Fix: give one for each question, and at least one question"
+        )
+    predicted = impossible > 0.5
+    both, either = np.count_nonzero(predicted & unanswerable), np.count_nonzero(predicted) + np.count_nonzero(unanswerable)
     return {
-        "accuracy": 100 * float(np.mean(said == unanswerable)),
+        "accuracy": 100 * float(np.mean(predicted == unanswerable)),
         "f1": 100 * 2 * int(both) / int(either) if either else 0.0,
         "total": len(unanswerable),
     }

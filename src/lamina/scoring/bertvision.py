@@ -1,15 +1,15 @@
-"""The scores as the BERTVision paper computes them (Jiang, Benge and King 2021), to compare with its tables.
+"""Compute scores as the BERTVision paper does (Jiang, Benge and King 2021), to compare with its tables.
 
-In each window the best start and the best end, each on its own; of a question's windows the one with the greatest product of
-their probabilities; the answer is the wordpieces from start to end. Exact match and F1 compare wordpieces as they are, nothing
-is normalised; the best over the references counts.
+In each window, take the best start and the best end independently. Take the window of a question with the greatest
+product of their probabilities. The answer is the wordpieces from start to end. Exact match and F1 compare wordpieces without
+normalisation. The best over the references counts.
 
-- "No answer" is the classifier token alone (start and end at 0), and any span whose end lies before its start: its slice is
-  empty, so a contradiction counts as a right "no answer". That flatters the model, and is why this is not the default.
-- A span that begins at the classifier token and ends later, or that lies in the question, stands as it is: wordpieces that
-  match no reference, or only in part.
-- References are the wordpieces of the answer's text on its own. Tokenizers that mark the space before a word (RoBERTa's) cut
-  it differently inside a text, so the exact match is meaningful for WordPiece vocabularies only.
+- "No answer" is the classifier token alone (start and end at 0), and any span whose end is before its start. Such a span is
+  empty, so a contradiction counts as a right "no answer". The scores are too high because of it, so this is not the default.
+- A span may start at the classifier token and end later, or lie in the question. Its wordpieces match no reference, or only
+  partly.
+- References are the wordpieces of the answer's text alone. Tokenizers that mark the space before a word (RoBERTa's) split it
+  differently inside a text, so the exact match is meaningful for WordPiece vocabularies only.
 
 One departure: padding has no logits here, so it is neither chosen nor part of the softmax.
 """
@@ -30,15 +30,16 @@ from lamina.utils.arrays import Doubles, Floats, Longs
 
 
 def bertvision_legacy(windows: Windows, logits: SpanLogits, gold_pieces: Sequence[Sequence[Sequence[int]]]) -> dict[str, float]:
-    """Exact match and F1 in percent, of all questions, of those with an answer (HasAns) and of those without.
+    """Return exact match and F1 in percent: of all questions, of those with an answer (HasAns) and of those without.
 
-    `gold_pieces` holds each example's references as token ids, none for an unanswerable one. The windows must have their
-    token ids: those that a run saved do not.
+    `gold_pieces` are each example's references as token ids, none for an unanswerable one. The windows must have their
+    token ids: windows that a run saved do not.
     """
     answers = _answers(windows, logits)
     if len(answers) != len(gold_pieces):
         raise LaminaError(
-            f"windows of {len(answers)} examples but references of {len(gold_pieces)}: give those of the same examples"
+            f"gold_pieces: windows of {len(answers)} examples but references of {len(gold_pieces)}. "
+            "Fix: give those of the same examples"
         )
     wanted = [[list(pieces) for pieces in golds] or [[]] for golds in gold_pieces]
     exact = np.array([answer in golds for answer, golds in zip(answers, wanted, strict=True)], np.float64)
@@ -54,7 +55,7 @@ def bertvision_legacy(windows: Windows, logits: SpanLogits, gold_pieces: Sequenc
 
 
 def gold_pieces(examples: Sequence[Example], tokenizer: Tokenizer) -> list[list[list[int]]]:
-    """Each example's references as token ids."""
+    """Return each example's references as token ids."""
     texts = [answer.text for example in examples for answer in example.answers]
     if not texts:
         return [[] for _ in examples]
@@ -64,16 +65,18 @@ def gold_pieces(examples: Sequence[Example], tokenizer: Tokenizer) -> list[list[
 
 
 def _answers(windows: Windows, logits: SpanLogits) -> list[list[int]]:
-    """The token ids of each example's answer, none for "no answer"."""
+    """Return the token ids of each example's answer, none for "no answer"."""
     tokens = int(windows.starts[-1])
     for part in (windows.ids, logits.start, logits.end):
         if part.shape != (tokens,):
-            raise LaminaError(f"windows of {tokens} tokens with {len(part)} ids or logits: score with the whole windows")
+            raise LaminaError(
+                f"windows: {tokens} tokens with {len(part)} ids or logits. Fix: use windows with token ids, and their logits"
+            )
         if not np.isfinite(part).all():
-            raise LaminaError("logits that are not finite: the model that wrote them has diverged")
+            raise LaminaError("logits: some are not finite: the model has diverged. Fix: train it again with a lower train.lr")
     begin, begin_log_p = _best(windows, logits.start)
     stop, stop_log_p = _best(windows, logits.end)
-    order = np.lexsort((-(begin_log_p + stop_log_p), windows.example))  # stable: the earlier window on a tie
+    order = np.lexsort((-(begin_log_p + stop_log_p), windows.example))  # stable: a tie goes to the earlier window
     _, first = np.unique(windows.example[order], return_index=True)
     answers = []
     for window in order[first].tolist():
@@ -83,7 +86,7 @@ def _answers(windows: Windows, logits: SpanLogits) -> list[list[int]]:
 
 
 def _best(windows: Windows, logits: Floats) -> tuple[Longs, Doubles]:
-    """[W] the first best token of each window, counted from its start, and the logarithm of its probability."""
+    """Return [W] the first best token of each window, counted from its start, and the logarithm of its probability."""
     first, lengths, values = windows.starts[:-1], windows.lengths, logits.astype(np.float64)
     top = np.repeat(np.maximum.reduceat(values, first), lengths)  # [tokens]
     position = np.arange(len(values)) - np.repeat(first, lengths)  # [tokens]

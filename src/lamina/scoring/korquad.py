@@ -1,10 +1,10 @@
 """The scores of KorQuAD 1.0, equal to the official script's on every key: exact match of texts, F1 over their characters.
 
-The official script compares texts as they are written: a prediction whose syllables are spelled in letters (NFD, as some
-systems store them) matches nothing. `score_composed` compares both sides in NFC instead, as keys of their own.
+The official script compares texts without Unicode normalisation. So a prediction with decomposed syllables (NFD, as some
+systems store them) matches nothing. `score_composed` compares both sides in NFC, with its own keys.
 
-Departures: a prediction of the wrong type is an error here, and so is a question without references, which KorQuAD 1.0
-does not have.
+Departures: a prediction of the wrong type is an error here. So is a question without references, which KorQuAD 1.0 does not
+have.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 def normalize(text: str) -> str:
-    """Quotes and brackets become spaces, other ASCII punctuation goes; lower case, no superfluous white space.
+    """Return the text in lower case, with quotes and brackets as spaces, without other ASCII punctuation and extra spaces.
 
     >>> normalize("《The  U.S.》(1950년)은")
     'the us 1950년 은'
@@ -33,12 +33,12 @@ def normalize(text: str) -> str:
 
 
 def exact(prediction: str, gold: str) -> int:
-    """1 if the two are the same text once normalised, else 0."""
+    """Return 1 if the two normalised texts are equal, else 0."""
     return int(normalize(prediction) == normalize(gold))
 
 
 def f1(prediction: str, gold: str) -> float:
-    """Overlap of the two as bags of characters, spaces left out. Nothing has nothing in common even with nothing.
+    """Return the F1 of the two as bags of characters without spaces. An empty prediction scores 0, even for an empty gold.
 
     >>> f1("서울은", "서울")
     0.8
@@ -48,22 +48,24 @@ def f1(prediction: str, gold: str) -> float:
 
 
 def score_korquad(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
-    """The official scores in percent, the best over each question's references. A missing prediction scores 0, with a
-    warning."""
+    """Return the official scores in percent, the best over each question's references.
+
+    A missing prediction scores 0, with a warning.
+    """
     check_texts(golds, predictions)
     check_answerable(golds, "KorQuAD 1.0")
     absent = [question for question in golds if question not in predictions]
     if absent:
-        warnings.warn(f"{listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)
-    said = {question: predictions[question] for question in golds if question in predictions}
+        warnings.warn(f"predictions: {listed(absent, 'missing prediction')}, scored 0", LaminaWarning, stacklevel=2)
+    given = {question: predictions[question] for question in golds if question in predictions}
     return {
-        "exact_match": _mean([max(exact(text, gold) for gold in golds[question]) for question, text in said.items()], golds),
-        "f1": _mean([max(f1(text, gold) for gold in golds[question]) for question, text in said.items()], golds),
+        "exact_match": _mean([max(exact(text, gold) for gold in golds[question]) for question, text in given.items()], golds),
+        "f1": _mean([max(f1(text, gold) for gold in golds[question]) for question, text in given.items()], golds),
     }
 
 
 def score_composed(golds: Golds, predictions: Mapping[str, str]) -> dict[str, float]:
-    """The same with both sides in NFC, under the keys ``nfc_exact_match`` and ``nfc_f1``."""
+    """Return the scores with both sides in NFC, with the keys ``nfc_exact_match`` and ``nfc_f1``."""
     check_texts(golds, predictions)
     scores = score_korquad(
         {question: [composed(text) for text in texts] for question, texts in golds.items()},
@@ -73,7 +75,7 @@ def score_composed(golds: Golds, predictions: Mapping[str, str]) -> dict[str, fl
 
 
 def composed(text: str) -> str:
-    """Syllables as one character each, however they were spelled."""
+    """Return the text in NFC, where each syllable is one character."""
     return unicodedata.normalize("NFC", text)
 
 

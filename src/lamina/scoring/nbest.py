@@ -1,8 +1,8 @@
-"""What n-best lists say beyond the score: how many of each kind of question are right, and how often the right answer stood
-second (BERTVision, Jiang, Benge and King 2021, section "Analysis").
+"""Count right answers in n-best lists: by kind of question, and as the second entry of a list.
 
-The paper finds its second answer by masking the best start and the best end of the window and taking the next ones. Ours is
-the second entry of the n-best list, "no answer" included; right is what the official script's exact match calls right.
+After BERTVision (Jiang, Benge and King 2021, section "Analysis"). The paper masks the best start and the best end of the
+window, and takes the next ones as its second answer. Ours is the second entry of the n-best list, which includes "no answer".
+An answer is right by the exact match of the official script.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from lamina.scoring.squad import Golds, question_scores
 
 
 def ranked_texts(nbest: Mapping[str, Any], threshold: float = 0.0) -> dict[str, list[str]]:
-    """Each question's answers, best first, "" for "no answer", which loses `threshold` of its score.
+    """Return each question's answers, best first, "" for "no answer", whose score is reduced by `threshold`.
 
-    `nbest` is what `nbest_json` makes of predictions, or a file that `lamina predict --nbest` wrote, read back.
+    `nbest` is a result of `nbest_json`, or the content of a file by `lamina predict --nbest`.
 
     >>> entries = [{"text": "", "score": 2.0}, {"text": "Paris", "score": 1.5}]
     >>> ranked_texts({"q": entries}), ranked_texts({"q": entries}, threshold=1.0)
@@ -28,19 +28,23 @@ def ranked_texts(nbest: Mapping[str, Any], threshold: float = 0.0) -> dict[str, 
         try:
             scored = [(float(entry["score"]) - (0.0 if entry["text"] else threshold), entry["text"]) for entry in entries]
         except (KeyError, TypeError, ValueError):
-            raise LaminaError(f"question {question}: not an n-best list: each entry has a text and a score") from None
-        scored.sort(key=lambda pair: (-pair[0], pair[1] == ""))  # among equals "no answer" comes last
+            raise LaminaError(f"question {question}: not an n-best list. Fix: give each entry a text and a score") from None
+        scored.sort(key=lambda pair: (-pair[0], pair[1] == ""))  # "no answer" comes last among equal scores
         ranked[question] = [text for _, text in scored]
     return ranked
 
 
 def answer_counts(golds: Golds, ranked: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many questions have an answer (HasAns) and how many have none, and how many of each are right; and of the `wrong`
-    how many have the right answer second: of all, and of those with an answer."""
+    """Return the numbers of questions with an answer (HasAns) and without, and how many of each are right.
+
+    `wrong` counts the others, and `second_right` those of them whose second answer is right. `HasAns_wrong` and
+    `HasAns_second_right` count the same among questions with an answer.
+    """
     absent = [question for question in golds if not ranked.get(question)]
     if absent:
         raise LaminaError(
-            f"{len(absent)} questions without n-best answers (first id {absent[0]}): give those of every question"
+            f"ranked: {len(absent)} questions without n-best answers (first id {absent[0]}). "
+            "Fix: give the n-best answers of every question"
         )
     right = question_scores(golds, {question: ranked[question][0] for question in golds})[0]
     wrong = {question: golds[question] for question in golds if not right[question]}

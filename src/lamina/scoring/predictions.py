@@ -1,4 +1,4 @@
-"""Predictions -> scores: the threshold for "no answer" and what a model is worth at it."""
+"""Fit the threshold for "no answer" and the calibration on predictions, and score predictions at thresholds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ Scores = dict[str, float]
 
 
 def references(examples: Sequence[Example]) -> dict[str, list[str]]:
-    """The gold texts of every question; none for an unanswerable one."""
+    """Return the gold texts of every example by id; none for an unanswerable one."""
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
 def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example]) -> tuple[float, float]:
-    """The null threshold by the mean of HasAns_f1 and NoAns_f1, and the best that this mean can be, in percent.
+    """Return the null threshold, and the best mean of HasAns_f1 and NoAns_f1 over all thresholds, in percent.
 
-    The mean of the two, not the plain F1: the shares of unanswerable questions here and where the model will be used
-    may differ widely, and the plain F1 would carry the one over to the other. Of the thresholds that are not clearly
-    worse than the best (by one standard error) the one nearest to 0 is taken.
+    The threshold is the one nearest to 0 within one standard error of the best mean. The mean of the two replaces the plain
+    F1, because the share of unanswerable questions may differ between these examples and the model's use.
     """
     answered = [
         max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
@@ -45,26 +44,26 @@ def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example
 
 
 def calibrate(predictions: Sequence[Prediction], examples: Sequence[Example]) -> Calibration:
-    """What the model's scores mean as probabilities, from questions that it was not trained on."""
+    """Return the calibration fitted on predictions for examples that the model was not trained on."""
     return fit_calibration(predictions, [not example.answers for example in examples], right(predictions, examples))
 
 
 def right(predictions: Sequence[Prediction], examples: Sequence[Example]) -> list[bool]:
-    """Whether each prediction's best candidate is a gold answer, by the official script's exact match."""
+    """Return for each prediction whether its best candidate is a gold answer, by the official script's exact match."""
     return [any(exact(_text(p), answer.text) for answer in e.answers) for p, e in zip(predictions, examples, strict=True)]
 
 
 def score_at(predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float) -> Scores:
-    """The official SQuAD 2.0 scores when "no answer" is said above `threshold`, with the best-threshold ones."""
+    """Return the official SQuAD 2.0 scores with "no answer" above `threshold`, and those at the best threshold."""
     texts = {p.id: _text(p) for p in predictions}
     odds = {p.id: p.null_odds for p in predictions}
     return score_squad2(references(examples), texts, odds, threshold=threshold)
 
 
 def score_all(predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float) -> dict[str, Scores]:
-    """Scores at threshold 0, at the run's own (tuned) threshold, and the best that any threshold gives on these examples.
+    """Return the scores at threshold 0, at the run's tuned threshold, and at the best threshold for these examples.
 
-    The last is what the official script calls best: it looks at the answers, so it bounds what tuning could reach.
+    The last are the official script's best scores. They use the gold answers, so they are an upper bound of tuning.
     """
     zero = score_at(predictions, examples, 0.0)
     tuned = score_at(predictions, examples, threshold) if threshold else zero
@@ -77,23 +76,26 @@ def score_all(predictions: Sequence[Prediction], examples: Sequence[Example], th
 
 
 def several_contexts(examples: Sequence[Example]) -> bool:
-    """Whether any question has more than one."""
+    """Return whether any question has more than one context."""
     return len({example.group for example in examples}) < len(examples)
 
 
 def by_question(
     predictions: Sequence[Prediction], examples: Sequence[Example], across: Across = "margin"
 ) -> tuple[list[Prediction], list[Example]]:
-    """One prediction a question, of all of its contexts together; and the questions."""
-    said: dict[str, list[Prediction]] = {}
+    """Return one prediction for each question over all of its contexts, and the questions as examples."""
+    grouped: dict[str, list[Prediction]] = {}
     for prediction, example in zip(predictions, examples, strict=True):
-        said.setdefault(example.group, []).append(prediction)
-    return [together(group, own, across) for group, own in said.items()], whole_questions(examples)
+        grouped.setdefault(example.group, []).append(prediction)
+    return [together(group, own, across) for group, own in grouped.items()], whole_questions(examples)
 
 
 def whole_questions(examples: Sequence[Example]) -> list[Example]:
-    """The questions, each with the answers that its contexts hold: a question whose answer is in none of them is unanswerable.
-    The context is the first that holds one, else the first; answers keep the places in their own contexts."""
+    """Return one example for each question, with the answers of all of its contexts.
+
+    A question is unanswerable if no context has an answer. The context is the first with an answer, else the first. Answers
+    keep the offsets of their own contexts.
+    """
     questions = []
     for group, own in questions_of(examples).items():
         texts: dict[str, Answer] = {}
@@ -113,8 +115,11 @@ def score_both(
     *,
     korean: bool = False,
 ) -> dict[str, Any]:
-    """As `score_all`, a score an example; where questions have several contexts, `questions` holds the same for each question
-    over all of its contexts, at a threshold of their own. `korean` asks for KorQuAD's scores too."""
+    """Return `score_all` of the examples, and of the questions over all of their contexts.
+
+    The latter is under the key `questions`, at `question_threshold`, only if a question has several contexts. `korean` adds
+    KorQuAD's scores.
+    """
     scores: dict[str, Any] = dict(score_all(predictions, examples, threshold))
     scores |= score_korean(predictions, examples, threshold) if korean else {}
     if several_contexts(examples):
@@ -127,15 +132,18 @@ def score_both(
 def score_korean(
     predictions: Sequence[Prediction], examples: Sequence[Example], threshold: float
 ) -> dict[str, dict[str, float]]:
-    """KorQuAD's scores of the examples that have an answer: at the threshold, and when an answer is always given, as KorQuAD's
-    own questions all have one. Nothing where none has."""
+    """Return KorQuAD's scores of the examples that have an answer, or nothing if none has.
+
+    `korquad` are the scores at the threshold. `korquad_always` are those without "no answer", because all of KorQuAD's
+    questions have an answer.
+    """
     answered = [example for example in examples if example.answers]
     at = {"korquad": threshold, "korquad_always": math.inf} if answered else {}
     return {name: korquad(answered, predictions_json(predictions, limit)) for name, limit in at.items()}
 
 
 def korquad(examples: Sequence[Example], texts: Mapping[str, str]) -> dict[str, float]:
-    """KorQuAD's scores of questions that have an answer, as they are and in NFC."""
+    """Return KorQuAD's scores of questions that have an answer, without and with conversion to NFC."""
     golds = references(examples)
     return {**score_korquad(golds, texts), **score_composed(golds, texts), "total": len(golds)}
 

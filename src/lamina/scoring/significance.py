@@ -1,18 +1,17 @@
-"""Is one system better than another, or was it chance? From the scores of both on the same items: questions, sentences,
-anything that has a number each.
+"""Test whether two systems differ significantly, from their scores on the same items: questions, sentences or others.
 
-- The interval of the mean difference is a paired bootstrap's: items are drawn again, with both their scores. Of the resampled
-  means we take the *expanded* percentiles (Hesterberg 2015, "What teachers should know about the bootstrap"), with one
-  departure: the degrees of freedom are those that the kurtosis of the differences leaves. Two systems agree on most
-  questions, so the few on which they differ decide, and plain percentiles, which take the number of these for known, are too
-  narrow. Where few items differ, BCa and the studentised bootstrap cover the truth less often.
-- The p-value is that of approximate randomisation (Noreen 1989; Yeh 2000): were the two systems one, the names of the two
-  could be swapped on every item, so the sign of every difference could be flipped.
-- Items of one cluster (the questions on one text) are not independent of each other. Then whole clusters are drawn, and the
+- The interval of the mean difference is that of a paired bootstrap, which resamples items with both of their scores. We take
+  the *expanded* percentiles of the resampled means (Hesterberg 2015, "What teachers should know about the bootstrap"). One
+  departure: the degrees of freedom follow from the kurtosis of the differences. Two systems agree on most questions, so the
+  few others decide. Plain percentiles take the number of these as known, and are too narrow. If few items differ, BCa and the
+  studentised bootstrap cover the truth less often.
+- The p-value is that of approximate randomisation (Noreen 1989; Yeh 2000). If the two systems were equal, their names could
+  be swapped on every item, so the sign of every difference could be flipped.
+- Items of one cluster (the questions on one text) are not independent. With clusters, whole clusters are resampled, and the
   signs of whole clusters are flipped.
 
-Both tell about the items: whether *these two* trained models would differ on other questions of the kind. They do not tell
-whether the recipes differ, because another seed is another model. And of twenty comparisons at 95% one is wrong by chance.
+Both are about the items: whether *these two* trained models would differ on other questions of the kind. They are not about
+the recipes, because another seed gives another model. One in twenty comparisons at 95% is wrong by chance.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _AT_ONCE: Final = 2**20  # numbers in memory
 
 @dataclass(frozen=True)
 class Difference:
-    """What sets system b apart from system a."""
+    """The difference of the scores of system b and system a, and whether it is significant."""
 
     mean: float  # of b's score minus a's
     low: float  # the interval of the mean
@@ -49,10 +48,10 @@ class Difference:
     verdict: Verdict  # on b
     items: int
     clusters: int
-    needed: int | None  # items, to tell a difference of this size apart; None where there is none
+    needed: int | None  # items for a difference of this size to be significant; None if the means are equal
 
 
-def tell_apart(
+def compare_scores(
     a: Doubles,
     b: Doubles,
     clusters: Clusters | None = None,
@@ -62,28 +61,30 @@ def tell_apart(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Difference:
-    """Compares the scores [N] of two systems on the same items; `clusters` [N] numbers the cluster of each.
+    """Compare the scores [N] of two systems on the same items. `clusters` [N] are the numbers of the items' clusters.
 
-    b is better or worse if the interval leaves out 0 and p is at most 1 - level. The two nearly always agree; where only a
-    handful of items differ, the interval is too bold and p is not.
+    b is better or worse if the interval excludes 0 and p is at most 1 - level. The two conditions nearly always agree. If very
+    few items differ, the interval is too narrow but p is right.
     """
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.shape != b.shape:
-        raise LaminaError(f"scores of {len(a)} and of {len(b)} items: give those of the same items, in the same order")
+        raise LaminaError(
+            f"a and b: scores of {len(a)} and of {len(b)} items. Fix: give scores of the same items, in the same order"
+        )
     differences = b - a
     low, high = bootstrap_interval(differences, clusters, level=level, resamples=resamples, seed=seed)
     p = randomisation_p(differences, clusters, resamples=resamples, seed=seed)
-    told = p <= 1 - level and not low <= 0 <= high
+    significant = p <= 1 - level and not low <= 0 <= high
     needed = items_needed(differences, clusters, level=level, power=power)
-    if needed is not None and not told:
-        needed = max(needed, len(differences) + 1)  # so many did not tell: the normal approximation is for many clusters
+    if needed is not None and not significant:
+        needed = max(needed, len(differences) + 1)  # these items were too few; the normal approximation needs many clusters
     sums, _ = _totals(differences, clusters)
     return Difference(
         mean=float(differences.mean()),
         low=low,
         high=high,
         p=p,
-        verdict="not distinguishable" if not told else "better" if low > 0 else "worse",
+        verdict="not distinguishable" if not significant else "better" if low > 0 else "worse",
         items=len(differences),
         clusters=len(sums),
         needed=needed,
@@ -98,11 +99,10 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The interval that covers the true mean difference with probability `level`.
+    """Return the interval that covers the true mean difference with probability `level`.
 
-    A resample is told by how often it holds each kind of cluster, and clusters with the same sum and size are of one kind.
-    So counts of kinds are drawn instead of items: the same distribution, but of all questions on which both systems agree
-    there is only one number.
+    Clusters with the same sum and size are of one kind. This draws the counts of the kinds instead of items, which has the
+    same distribution. All questions on which both systems agree then cost one number.
     """
     sums, sizes = _totals(differences, clusters)  # [G] each
     kinds, counts = np.unique(np.stack([sums, sizes], axis=1), axis=0, return_counts=True)  # [K, 2], [K]
@@ -120,13 +120,13 @@ def bootstrap_interval(
 def randomisation_p(
     differences: Doubles, clusters: Clusters | None = None, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> float:
-    """How often flipped signs give a mean at least as far from 0 as the one observed; the observed counts as one of them.
+    """Return the share of sign flips whose mean is at least as far from 0 as the observed one, which counts as a flip.
 
     >>> randomisation_p(np.array([0.0, 0.0, 0.5, -0.5]))
     1.0
     """
     sums, _ = _totals(differences, clusters)
-    sizes = np.sort(np.abs(sums[sums != 0]))  # [M]; the order is that of no file, so that p does not depend on it
+    sizes = np.sort(np.abs(sums[sums != 0]))  # [M]; sorted, so that p does not depend on the order of the items
     if not len(sizes):
         return 1.0
     total = float(sizes.sum())
@@ -143,9 +143,9 @@ def randomisation_p(
 def items_needed(
     differences: Doubles, clusters: Clusters | None = None, *, level: float = LEVEL, power: float = POWER
 ) -> int | None:
-    """How many items, in clusters like these, tell a true difference of the observed size apart with probability `power`.
+    """Return how many items, in clusters like these, make a true difference of the observed size significant.
 
-    By the normal approximation. None where the means are equal: no number would do.
+    The probability of that is `power`, by the normal approximation. None if the means are equal.
     """
     sums, sizes = _totals(differences, clusters)
     mean = float(sums.sum() / sizes.sum())
@@ -159,34 +159,36 @@ def items_needed(
 
 
 def _totals(differences: Doubles, clusters: Clusters | None) -> tuple[Doubles, Doubles]:
-    """[G] the sum of the differences of each cluster and the number of its items; without clusters an item is one."""
+    """Return [G] the sum of the differences and the number of items of each cluster; without clusters, of each item."""
     differences = np.asarray(differences, np.float64)
     if differences.ndim != 1 or not np.isfinite(differences).all():
-        raise LaminaError("scores that are not one finite number an item cannot be compared")
+        raise LaminaError("scores: they are not one finite number per item. Fix: give one number for each item")
     if clusters is None:
         sums, sizes = differences, np.ones(len(differences))
     else:
         if len(clusters) != len(differences):
-            raise LaminaError(f"{len(clusters)} clusters for {len(differences)} items: name the cluster of each item")
+            raise LaminaError(
+                f"clusters: {len(clusters)} numbers for {len(differences)} items. Fix: give the cluster of each item"
+            )
         of = np.unique(clusters, return_inverse=True)[1]
         sums, sizes = np.bincount(of, differences).astype(np.float64), np.bincount(of).astype(np.float64)
     if len(sums) < 2:
         noun = "items" if clusters is None else "clusters"
-        raise LaminaError(f"chance can be told from at least 2 {noun}, not from {len(sums)}")
+        raise LaminaError(f"scores: a comparison needs at least 2 {noun}, not {len(sums)}. Fix: score more {noun}")
     return sums, sizes
 
 
 def _residuals(sums: Doubles, sizes: Doubles) -> Doubles:
-    """[G] what each cluster adds to the mean's deviation from the mean of all."""
+    """Return [G] the sum of each cluster minus the sum expected from the mean of all items."""
     return sums - sizes * float(sums.sum() / sizes.sum())
 
 
 def _reach(residuals: Doubles, level: float) -> float:
-    """How many of the bootstrap's standard errors the interval reaches to either side.
+    """Return the half width of the interval in standard errors of the bootstrap.
 
-    That is the quantile of Student's t, by the expansion of Cornish and Fisher. The variance of the residuals is as uncertain
-    as that of normal ones with 2 G / (kurtosis - 1) degrees of freedom, and we never take more than G - 1. The bootstrap's
-    own standard error is too small by sqrt((G - 1) / G).
+    It is the quantile of Student's t, by the expansion of Cornish and Fisher. The variance of the residuals is as uncertain as
+    that of normal ones with 2 G / (kurtosis - 1) degrees of freedom, at most G - 1. The bootstrap's standard error is too
+    small by sqrt((G - 1) / G).
     """
     groups, z = len(residuals), NormalDist().inv_cdf((1 + level) / 2)
     squares = residuals**2
@@ -200,7 +202,7 @@ def _reach(residuals: Doubles, level: float) -> float:
 
 
 def _pieces(rows: int, columns: int) -> Iterator[int]:
-    """Numbers of rows that add up to `rows`, each few enough to keep that many columns in memory."""
+    """Yield numbers of rows that add up to `rows`, each small enough for that many columns in memory."""
     most = max(1, _AT_ONCE // columns)
     for start in range(0, rows, most):
         yield min(most, rows - start)

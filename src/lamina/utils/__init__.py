@@ -1,4 +1,4 @@
-"""What any room may need: files, locks, paths, progress, plots, processes, array types, and the layout of a run folder.
+"""Helpers for every room: files, locks, paths, progress, plots, processes, array types, and the layout of a run folder.
 
-A module belongs here if it knows nothing of models, tasks or recipes. Only `parallel` imports torch.
+A module belongs here if it does not depend on models, tasks or recipes. Only `parallel` imports torch.
 """

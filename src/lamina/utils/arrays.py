@@ -1,4 +1,4 @@
-"""Names for the types of numpy arrays, so that each has one meaning everywhere."""
+"""Names for the types of numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A function call in another process, while this one goes on.
+"""Call a function in another process while this one continues.
 
-The process is started without `multiprocessing`, whose processes import the running program: a plain script that trains would
-start to train again in each of them.
+This module does not use `multiprocessing`, because its processes import the running program. A script without a main guard
+would start training again in each of them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any, Generic, TypeVar, cast
 T = TypeVar("T")
 
 _MODULE = "lamina.utils.background"
-_NICE = 10  # training comes first
+_NICE = 10  # training has priority
 
 
 class BackgroundCall(Generic[T]):
-    """The result of `call`, which must be picklable. The process ends with its work, with this object or with the program,
-    whichever is first."""
+    """A call of `call` in another process. `call` and its result must be picklable.
+
+    The process ends when the call returns, when this object is deleted or when the program ends.
+    """
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -33,17 +35,17 @@ class BackgroundCall(Generic[T]):
             [sys.executable, "-P", "-m", _MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # a failure there is repeated and raised here
+            stderr=subprocess.DEVNULL,  # after a failure, `result` repeats the call and raises here
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # Ctrl-C goes to the leading process only
+            start_new_session=True,  # Ctrl-C stops the main process only
         )
-        arguments = self._process, pickle.dumps(call), self._results  # not this object, which could not end otherwise
+        arguments = self._process, pickle.dumps(call), self._results  # a reference to this object would keep it alive
         self._thread = threading.Thread(target=_communicate, args=arguments, daemon=True)
         self._thread.start()
         weakref.finalize(self, self._process.kill)
 
     def result(self) -> T:
-        """Waits for the result. Where the process died, the function is called here."""
+        """Wait for the result and return it. If the process failed, call the function in this process."""
         self._thread.join()
         return cast(T, pickle.loads(self._results[0])) if self._results else self._call()
 
@@ -55,11 +57,11 @@ def _communicate(process: subprocess.Popen[bytes], call: bytes, results: list[by
 
 
 def _serve() -> None:
-    """What the process does: reads a pickled function, writes its pickled result."""
+    """Read a pickled function from standard input, call it, and write its pickled result to standard output."""
     if hasattr(os, "nice"):  # not on Windows
         os.nice(_NICE)
     warnings.simplefilter("ignore")
-    out, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing else may be printed there
+    out, sys.stdout = sys.stdout.buffer, sys.stderr  # output of the call must not mix with the result
     call: Callable[[], Any] = pickle.load(sys.stdin.buffer)
     pickle.dump(call(), out)
     out.flush()

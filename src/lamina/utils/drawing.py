@@ -1,4 +1,4 @@
-"""Pictures without a plotting library: in characters for a terminal, and as PNG files."""
+"""Draw pictures without a plotting library: as characters for a terminal, and as PNG files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHADES = " ░▒▓█"
 
 
 def curve(values: Sequence[float], top: float, *, height: int = 8) -> list[str]:
-    """Lines of a plot from 0 to `top`, with a column a value.
+    """Return the lines of a plot from 0 to `top`, with one column for each value.
 
     >>> print("\\n".join(curve([0, 1, 2, 4], 4, height=2)))
     4 ┤   █
@@ -31,7 +31,7 @@ def curve(values: Sequence[float], top: float, *, height: int = 8) -> list[str]:
 
 
 def shades(shares: Sequence[float]) -> str:
-    """A character a share, darker for more; anything above nothing can be seen.
+    """Return one character for each share; a darker one is a larger share. Every share above 0 is visible.
 
     >>> shades([0.0, 0.01, 0.4, 0.6, 1.0])
     ' ░▒▓█'
@@ -41,7 +41,7 @@ def shades(shares: Sequence[float]) -> str:
 
 
 def heat(shares: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
-    """Shares in [0, 1] as colours from white over orange to black: [rows, columns] -> [rows, columns, 3]."""
+    """Return colours from white over orange to black for shares in [0, 1]: [rows, columns] -> [rows, columns, 3]."""
     darkness = np.clip(np.nan_to_num(shares), 0, 1)[..., None]
     colours = np.array([[255, 255, 255], [255, 196, 92], [224, 82, 48], [110, 16, 64], [0, 0, 0]], np.float64)
     place = darkness * (len(colours) - 1)
@@ -52,10 +52,10 @@ def heat(shares: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
 
 
 def png(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """A PNG file of [height, width, 3] bytes of red, green and blue."""
+    """Return the bytes of a PNG file. `pixels` [height, width, 3] are red, green and blue from 0 to 255."""
     height, width, _ = pixels.shape
-    header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)  # 8 bits a colour, three colours
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)  # 0: a row as it is
+    header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)  # 8 bits per colour, three colours
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)  # 0: a row without a filter
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
     framed = (struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts)
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)

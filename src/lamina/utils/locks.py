@@ -1,4 +1,4 @@
-"""Locks between processes, on files; the system releases them when a process ends, however it ends."""
+"""Lock files between processes. The system releases a lock when its process ends or is killed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from lamina.errors import LaminaError
 from lamina.utils.files import make_folder
 
 NAME = ".lock"
-NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # of disks that have none, such as some of a network
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # errors of disks without locks, such as some network disks
 
 
 class BusyError(Exception):
-    """Somebody else holds the lock."""
+    """Another process holds the lock."""
 
 
 class Lock:
-    """A lock on a file, held until it is closed or forgotten. Many may share it, or one has it alone."""
+    """A lock on a file, held until `close()` or until this object is deleted.
+
+    Args:
+        path: The file to lock; it is made if it does not exist.
+        shared: Several processes may hold a shared lock at once.
+        wait: Wait until the lock is free, instead of raising BusyError.
+    """
 
     def __init__(self, path: Path, *, shared: bool = False, wait: bool = True) -> None:
-        import fcntl  # not everywhere; who stores nothing needs none
+        import fcntl  # only POSIX has it, and only callers that store something need it
 
         how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         while True:
@@ -33,7 +39,7 @@ class Lock:
                 fcntl.flock(file, how)
                 if _same_file(file, path):
                     break
-                os.close(file)  # it was removed while we waited: the lock on it means nothing
+                os.close(file)  # another process removed the file while we waited: lock the new file
             except BlockingIOError:
                 os.close(file)
                 raise BusyError from None
@@ -45,18 +51,20 @@ class Lock:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Nobody else writes into the folder meanwhile. It is made if it is not there, and goes if nothing came into it."""
+    """Lock a folder against other writers. Make it if it does not exist, and remove it at the end if it is empty."""
     make_folder(folder)
     lock: Lock | None
     try:
         lock = Lock(folder / NAME, wait=False)
     except BusyError:
-        raise LaminaError(f"{folder}: another process is at work here: wait for its end, or use another --out") from None
-    except ImportError:  # no such locks on this system
+        message = f"{folder}: another process is writing here. Fix: wait until it has ended, or use another --out"
+        raise LaminaError(message) from None
+    except ImportError:  # this system has no fcntl
         lock = None
     except OSError as error:
         if error.errno not in NO_LOCKS:
-            raise LaminaError(f"{folder}: cannot be written: {error.strerror or error}") from error
+            problem = error.strerror or error
+            raise LaminaError(f"{folder}: cannot be written: {problem}. Fix: name another folder") from error
         lock = None
     try:
         yield
@@ -69,7 +77,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def foreign(folder: Path) -> bool:
-    """Whether something is there that is no folder, or holds more than the lock of a process that was killed at once."""
+    """Return whether the path is a file, or a folder that holds more than the lock file of a killed process."""
     return folder.exists() and (not folder.is_dir() or any(file.name != NAME for file in folder.iterdir()))
 
 

@@ -1,4 +1,4 @@
-"""How much memory this process has needed."""
+"""Measure the memory of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def peak_memory() -> dict[str, float]:
-    """The most memory that this process has had, in megabytes; nothing where the system does not tell (Windows)."""
+    """Return the peak memory of this process in megabytes, as `peak_memory_mb`. Empty on Windows, which has no `resource`."""
     try:
         import resource
     except ImportError:

@@ -1,7 +1,7 @@
-"""Batches side by side on a CPU: each in a thread of its own, instead of every operation cut among all threads.
+"""Run whole batches in parallel on a CPU, one thread each, instead of splitting every operation among all threads.
 
-Torch cuts an operation into as many pieces as it has threads and waits for the slowest of them, a hundred times a batch.
-Batches that run beside each other on one thread each wait for nobody.
+Torch splits an operation into one piece per thread and waits for the slowest piece, about a hundred times a batch. Batches
+with one thread each do not wait for each other.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ R = TypeVar("R")
 
 
 def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """As the builtin `map`, on as many workers as torch has threads; these are shared out among the workers.
+    """Yield `function(item)` for each item in order, computed by as many workers as torch has threads.
 
-    Modes of torch that belong to a thread (inference mode, autocast) must be set inside `function`. While the workers
-    run, threads of others that meet torch for the first time begin with a worker's number of threads: torch keeps one
-    number for all of them.
+    The workers share torch's threads. Set torch modes that belong to a thread (inference mode, autocast) inside `function`.
+    While the workers run, new threads elsewhere start with a worker's number of threads, because torch keeps one default.
     """
     threads = torch.get_num_threads()
     workers = min(threads, len(items))
@@ -33,4 +32,4 @@ def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         yield from pool.map(function, items)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)  # a worker's number is also what threads made later begin with
+        torch.set_num_threads(threads)  # workers also change the default of new threads

@@ -1,4 +1,4 @@
-"""Where Lamina keeps what it can compute again."""
+"""The folder for files that Lamina can compute again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """``$LAMINA_CACHE``, or ``~/.cache/lamina``. It need not exist, and may be unwritable: callers cope with both."""
+    """Return ``$LAMINA_CACHE``, or ``~/.cache/lamina``. It may be missing or read-only: callers must handle both."""
     chosen = os.environ.get("LAMINA_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "lamina"

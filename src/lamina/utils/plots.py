@@ -1,4 +1,4 @@
-"""Pictures by matplotlib, which is an extra: without it, `LaminaError`."""
+"""Draw pictures with matplotlib, an optional extra. Without it, the functions raise LaminaError."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_plot(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str) -> None:
-    """A panel a title, and in it a line a series, over steps or epochs, into a PNG file."""
+    """Write a PNG file with one panel for each title, and in it one line for each series over steps or epochs."""
     with _panels(path, len(panels)) as axes:
         from matplotlib.ticker import MaxNLocator
 
@@ -40,7 +40,10 @@ def scatter_plot(
     title: str = "",
     faint: Sequence[bool] | None = None,
 ) -> None:
-    """Scores by each of several parameters, a panel a parameter with the parameter's value of each score, into a PNG file."""
+    """Write a PNG file with one panel for each parameter: its values on the x axis, the scores on the y axis.
+
+    `panels` gives the parameter's value for each score. Points with a true `faint` are grey.
+    """
     colours = ["tab:gray" if weak else "tab:blue" for weak in faint or [False] * len(scores)]
     with _panels(path, len(panels)) as axes:
         for panel, (name, values) in zip(axes, panels.items(), strict=True):
@@ -55,12 +58,12 @@ def scatter_plot(
 
 @contextmanager
 def _panels(path: Path, count: int) -> Iterator[list[Axes]]:
-    """Panels side by side to draw on; at the end they are the picture at `path`."""
+    """Yield `count` panels to draw on, and write them as a PNG file at the end."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # draws without a screen
         from matplotlib.figure import Figure
     except ImportError:
-        raise LaminaError("pictures need matplotlib: pip install 'lamina-qa[plots]'") from None
+        raise LaminaError(f"{path}: pictures need matplotlib. Fix: pip install 'lamina-qa[plots]'") from None
     figure = Figure(figsize=(2 + 4 * count, 4.5), layout="constrained")
     yield list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
     with replacing(path) as draft:

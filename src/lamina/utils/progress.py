@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, otherwise a line now and then, so that a log shows life as well."""
+"""Show progress on standard error: a bar on a terminal, and a line every 10 seconds in a log or a pipe."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ LINE_EVERY = 10.0  # seconds between lines when there is no terminal
 
 
 class Progress(Protocol):
+    """What reports progress: `start` a stage of `total` units, `advance` it, and `say` a line."""
+
     def start(self, label: str, total: int, done: int = 0) -> None: ...
     def advance(self, amount: int, note: str = "") -> None: ...
     def say(self, line: str) -> None: ...
 
 
 class Silent:
-    """No progress: for libraries and tests."""
+    """Show nothing: for library calls and tests."""
 
     def start(self, label: str, total: int, done: int = 0) -> None: ...
     def advance(self, amount: int, note: str = "") -> None: ...
@@ -25,7 +27,7 @@ class Silent:
 
 
 class Lines:
-    """For logs and pipes."""
+    """Print lines, for logs and pipes."""
 
     def __init__(self) -> None:
         self._label, self._total, self._done = "", 0, 0
@@ -51,7 +53,7 @@ class Lines:
 
 
 class Bar:
-    """For terminals (rich)."""
+    """Show a bar on a terminal (by rich)."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -87,7 +89,7 @@ class Bar:
 
 
 class shown:  # noqa: N801 - reads as a verb: ``with shown() as progress``
-    """A bar on a terminal, lines elsewhere, nothing when `quiet`."""
+    """A context manager that yields a `Bar` on a terminal, `Lines` elsewhere, and `Silent` with `quiet`."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._progress: Progress = Silent() if quiet else Bar() if sys.stderr.isatty() else Lines()

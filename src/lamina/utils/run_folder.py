@@ -1,4 +1,4 @@
-"""The run folder: a training that describes itself. This module knows files, not models."""
+"""The layout of a run folder and the format of run.json. This module reads files only, no models."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any, TypedDict
 from lamina.errors import LaminaError
 from lamina.utils.files import read_json
 
-FORMAT = 2  # of run.json; format 1 is read too
+FORMAT = 2  # of run.json; this version reads format 1 too
+_COPY_OR_TRAIN = "copy the run folder again, or train the run again"
 _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a decision in format 1
-# The kinds of format 1 by objective; all others are sentences. Frozen: new heads were never written in format 1.
+# The kind of task by objective in format 1; all others are sentences. Do not add to it: format 1 has no newer heads.
 _KINDS = {"span": "spans", "answerability": "answerability"}
 
 
 class EncoderInfo(TypedDict, total=False):
     name: str
     sha256: str | None
-    folder: str  # of the encoder's files, seen from the run folder
+    folder: str  # of the encoder's files, relative to the run folder
 
 
 class RunInfo(TypedDict, total=False):
-    """The content of run.json. Before the end of training, what is known only then is missing."""
+    """The content of run.json. Fields that are known only after training are missing before."""
 
     format: int
     versions: dict[str, str]
@@ -42,7 +43,7 @@ class RunInfo(TypedDict, total=False):
     chosen_step: int
     stopped_early: bool
     costs: dict[str, float]
-    average: AverageInfo  # of runs whose weights were averaged
+    average: AverageInfo  # only in a run made by averaging the weights of others
     finished: bool
 
 
@@ -53,7 +54,7 @@ class AverageInfo(TypedDict, total=False):
 
 
 class TrainingFolder:
-    """A folder that a training writes. The file `info` is there once it has begun, and says when it has finished."""
+    """A folder that a run writes. The file `info` exists once training has started, and records whether it has finished."""
 
     info: Path
 
@@ -67,23 +68,35 @@ class TrainingFolder:
 
 
 class Run(TrainingFolder):
-    """The paths of a run folder.
+    """The paths of a run folder, which `lamina train` writes.
 
-    ``run.json``            format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score
-                            on the held-out split, costs
-    ``recipe.json``         the whole recipe, defaults included; `lamina train` accepts it
-    ``encoder.json``        the encoder's shape
-    ``tokenizer.json``      the tokenizer
-    ``model.safetensors``   trained parameters and buffers
-    ``metrics.jsonl``       one line a step and one an evaluation; holds no times, so equal runs have equal files
-    ``scores.json``         scores on the dev set at threshold 0, the tuned and the best
-    ``predictions.json``, ``null_odds.json``, ``nbest.json``, ``outputs.safetensors``  what the dev set's scores were made from
-    ``questions.json``      the answer to each question over all of its contexts, by the question's id
-    ``windows.safetensors`` which tokens the outputs are of: with them the dev set is decoded again without a model
-    ``tasks/NAME/``         of several tasks: predictions.json and the like of each; scores.json is of all
-    ``curves.png``          with train.curves: scores of the training split and the dev set after each epoch
-    ``checkpoints/0.3``     with train.checkpoints: the model after 0.3 epochs, a run of its own
-    ``checkpoint.pt``       only while training: everything that `--resume` needs
+    - ``run.json``: format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score on the
+      held-out split, costs
+    - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it
+    - ``encoder.json``: the encoder's shape
+    - ``tokenizer.json``: the tokenizer
+    - ``model.safetensors``: trained parameters and buffers
+    - ``metrics.jsonl``: one line for each step and each evaluation, without times, so that equal runs have equal files
+    - ``scores.json``: scores on the dev set at threshold 0, at the tuned and at the best threshold
+    - ``predictions.json``, ``null_odds.json``, ``nbest.json``, ``outputs.safetensors``: predictions and logits of the dev set
+    - ``questions.json``: the answer to each question over all of its contexts, by the question's id
+    - ``windows.safetensors``: the windows of the outputs, to decode the dev set again without a model
+    - ``tasks/NAME/``: with several tasks, predictions.json and so on of each; scores.json has all tasks
+    - ``curves.png``: with train.curves, scores of the training split and the dev set after each epoch
+    - ``checkpoints/0.3``: with train.checkpoints, the model after 0.3 epochs, a run folder too
+    - ``checkpoint.pt``: only while training, the state that `--resume` needs
+
+    Making a `Run` reads nothing: the folder need not exist. `Run.open` checks that the run has finished.
+
+    Args:
+        path: The run folder.
+
+    Attributes:
+        path: The run folder.
+        recipe, info, encoder, tokenizer, model, metrics, scores, predictions, null_odds, nbest, questions, outputs,
+            windows, curves, checkpoint: The paths of the files above; a file may be missing. `info` is run.json.
+        exists: Whether run.json exists.
+        finished: Whether training has finished.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,62 +118,89 @@ class Run(TrainingFolder):
         self.checkpoint = path / "checkpoint.pt"
 
     def task(self, name: str) -> Run:
-        """The folder of one of several tasks: its predictions and outputs."""
+        """Return the folder of one task of several, with its predictions and outputs.
+
+        Args:
+            name: The task's name in the recipe.
+
+        Returns:
+            The folder ``tasks/NAME``, which need not exist.
+        """
         return Run(self.path / "tasks" / name)
 
     def read_info(self) -> RunInfo:
-        """The content of run.json, in the present format."""
+        """Read run.json, and convert format 1 to the current format.
+
+        Returns:
+            The content in the current format. Values are not checked.
+
+        Raises:
+            LaminaError: A file is missing or no JSON object, or its format is unknown.
+        """
         info = read_object(self.info)
         if self._format() == FORMAT:
             current: RunInfo = info  # type: ignore[assignment]  # readers check the fields that they use
             return current
         tasks = read_object(self.recipe).get("tasks")
         if not isinstance(tasks, dict):
-            raise LaminaError(f"{self.recipe}: not the recipe of a run (it has no tasks): copy or train the run again")
+            raise LaminaError(f"{self.recipe}: not the recipe of a run (it has no tasks). Fix: {_COPY_OR_TRAIN}")
         return _upgraded(info, tasks)
 
     @classmethod
     def open(cls, path: Path) -> Run:
-        """A finished run."""
+        """Return a finished run.
+
+        Args:
+            path: The run folder.
+
+        Returns:
+            The paths of the run folder.
+
+        Raises:
+            LaminaError: The folder is no run, the run has not finished, or its format is unknown.
+        """
         run = cls(path)
         if not run.exists:
-            raise LaminaError(f"{path}: not a run folder (it has no run.json); `lamina train` writes one")
+            raise LaminaError(f"{path}: not a run folder (it has no run.json). Fix: name a folder that `lamina train` wrote")
         if not run.finished:
             raise LaminaError(
-                f"{path}: this run has not finished: continue it with `lamina train {run.recipe} --resume --out {path}`"
+                f"{path}: this run has not finished. Fix: continue it with `lamina train {run.recipe} --resume --out {path}`"
             )
         run._format()
         return run
 
     def _format(self) -> int:
-        """The format of run.json; LaminaError if this version does not know it."""
+        """Return the format of run.json, or raise LaminaError if this version cannot read it."""
         written = read_object(self.info).get("format")
         if type(written) is not int or written not in (1, FORMAT):
-            raise LaminaError(f"{self.path}: run format {written!r}, this version of Lamina reads formats 1 and {FORMAT}")
+            raise LaminaError(
+                f"{self.path}: run format {written!r}, this version of Lamina reads formats 1 and {FORMAT}. "
+                "Fix: use the version of Lamina that wrote the run"
+            )
         return written
 
 
 def _upgraded(info: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> RunInfo:
-    """Format 1 as format 2: decisions always stand under `tasks`, each with its type. `options` are those of the tasks."""
+    """Return format 1 as format 2, where `tasks` holds every decision with its type. `options` are the recipe's tasks."""
     flat = {field: info[field] for field in _FITTED if field in info}
     fitted = info.get("tasks") or dict.fromkeys(options, flat)
     types = {name: str(task.get("objective", {}).get("type", "span")) for name, task in options.items()}
     tasks = {name: {"type": _KINDS.get(types[name], "sentences"), **fitted[name]} for name in options if name in fitted}
-    kept: RunInfo = {key: value for key, value in info.items() if key not in _FITTED}  # type: ignore[assignment]
-    kept["format"], kept["tasks"] = FORMAT, tasks
-    return kept
+    current: RunInfo = {key: value for key, value in info.items() if key not in _FITTED}  # type: ignore[assignment]
+    current["format"], current["tasks"] = FORMAT, tasks
+    return current
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file of a training's folder."""
+    """Read the JSON object in a file of a run folder."""
     found = read_json(path)
     if not isinstance(found, dict):
-        raise LaminaError(f"{path}: expected a JSON object, found {type(found).__name__}: copy or train the run again")
+        raise LaminaError(f"{path}: expected a JSON object, found {type(found).__name__}. Fix: {_COPY_OR_TRAIN}")
     return found
 
 
 def versions() -> dict[str, str]:
-    """What the run was made with."""
+    """Return the versions of Python, the platform and the packages that a run depends on."""
     found = {"python": platform.python_version(), "platform": sys.platform}
     for package in ("lamina-qa", "torch", "tokenizers", "safetensors", "numpy"):
         try:

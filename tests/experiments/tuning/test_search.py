@@ -210,7 +210,7 @@ def test_a_search_goes_on_only_with_what_it_began_with(grid: Path, folder: Path)
     assert tune(folder, "grid", "--resume", space="other.toml").err == changed.format("space")
     assert tune(folder, "grid", "--resume", "--set", "train.epochs=1").err == changed.format("recipe")
     lock = Lock(grid / ".lock")
-    busy = "another process is at work here: wait for its end, or use another --out\n"
+    busy = "another process is writing here. Fix: wait until it has ended, or use another --out\n"
     assert tune(folder, "grid", "--resume").err == where + busy
     lock.close()
     assert tune(folder, "grid", "--resume").code == 0, "nothing is left to do"
@@ -253,7 +253,8 @@ def test_without_matplotlib_only_the_picture_is_missing(grid: Path, folder: Path
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = tune(folder, "grid", "--resume")
     assert result.code == 0
-    assert result.err == "no picture: pictures need matplotlib: pip install 'lamina-qa[plots]'\n"
+    fix = "Fix: pip install 'lamina-qa[plots]'"
+    assert result.err == f"no picture: {grid / 'trials.png'}: pictures need matplotlib. {fix}\n"
     assert "best: " in result.out and "picture" not in result.out
     monkeypatch.undo()
     assert tune(folder, "grid", "--resume").out.endswith(f"picture: {grid / 'trials.png'}\n")
