@@ -1,12 +1,14 @@
-"""Copy this checkout into a folder, like a fresh clone of a user with the same virtual environment."""
+"""Copy this checkout into a folder, as a user's fresh clone beside the same virtual environment."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+INSTALLED_FROM = ("pyproject.toml", "constraints.txt", "scripts/install.sh")  # as the Makefile has it
 GENERATED = {".venv", "runs", "dist", "site", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}  # in the root
 
 
@@ -24,15 +26,21 @@ def tracked_files() -> set[str]:
 
 
 def copy_checkout(folder: Path) -> Path:
-    """Copy all tracked files with their times, so that `make` does not install the copy. Return the folder."""
+    """Copy all tracked files and return the folder.
+
+    What `make` installs from is dated back. So it is never newer than the last install, and `make` does not install the copy
+    in place of this checkout.
+    """
     for name in tracked_files():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
+    for name in INSTALLED_FROM:
+        os.utime(folder / name, (0, 0))
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
 
 
 def installed_in(folder: Path) -> Path:
-    """Return the file that a copy's virtual environment imports as lamina; if it is in the copy, `make` has installed it."""
+    """Return where the virtual environment of a copy finds lamina: in this checkout, or `make` installed the copy."""
     where = [str(folder / ".venv/bin/python"), "-c", "import lamina; print(lamina.__file__)"]
     return Path(subprocess.run(where, cwd=folder, capture_output=True, text=True, check=True).stdout.strip())
