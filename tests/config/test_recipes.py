@@ -27,11 +27,12 @@ REAL_ENCODER = ("quickstart", "sentences")  # the other recipes train a tiny enc
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_a_recipe_states_its_command_time_and_score(name: str) -> None:
-    first, second, third = recipe_path(name).read_text(encoding="utf-8").splitlines()[:3]
-    assert first.startswith((f"# lamina train {name}", f"# lamina train recipes/{name}.toml"))
-    assert second.startswith("# Time: ")
-    assert third.startswith("# Score: ")
+def test_a_recipe_states_its_description_command_time_and_score(name: str) -> None:
+    description, command, time, score = recipe_path(name).read_text(encoding="utf-8").splitlines()[:4]
+    assert re.fullmatch(r"# [A-Z].*[^.]\.", description) and len(description.split()) <= 14, "at most 13 words and the sign"
+    assert command.startswith((f"# lamina train {name}", f"# lamina train recipes/{name}.toml"))
+    assert time.startswith("# Time: ")
+    assert score.startswith("# Score: ")
 
 
 @pytest.mark.parametrize("name", recipe_names())

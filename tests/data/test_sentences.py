@@ -281,7 +281,7 @@ def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, me
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "gone.csv").startswith("no such file")
+    assert complaint(tmp_path / "gone.csv") == "no such file. Fix: check the path"
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in complaint(tmp_path / "folder.csv")
 

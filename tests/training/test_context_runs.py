@@ -106,7 +106,7 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert {name: questions[name] for name in written} == written and len(written) == 40
     asked = ("score", "--data", folder / "dev.json", "--metric", "korquad", "--predictions")
     refused = lamina(*asked, tmp_path / "all.json")
-    assert refused.code == 2 and "some contexts hold no answer: score with --per question" in refused.err
+    assert refused.code == 2 and "some contexts hold no answer. Fix: score with --per question" in refused.err
 
 
 def test_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:

@@ -355,18 +355,18 @@ def test_default_embeddings_equal_sentence_transformers() -> None:
 @pytest.mark.parametrize(
     ("ask", "line"),
     [
-        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1 is neither a text nor a pair of them"),
+        (lambda r: r.classify([("x", "y", "z")], task="paraphrase"), "text 1: is neither a text nor a pair. Fix: "),
         (
             lambda r: r.classify("x", task="mood"),
-            "'mood' is no task of this model's for classes: there are sent",
+            "'mood' is no task of this model for classes. Fix: choose one of sent",
         ),
-        (lambda r: r.classify("x", task="paraphrase"), r"text 1 is one text, but the task judges a pair \(a tuple\)"),
-        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1 is a pair, but the task judges one text"),
-        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2 is empty"),
-        (lambda r: r.similarity("x", ["y"]), "one of these is a text, the other a list"),
-        (lambda r: r.similarity(["x"], ["y", "z"]), "one has 1, the other 2"),
+        (lambda r: r.classify("x", task="paraphrase"), r"text 1: is one text, but the task reads a pair \(a tuple\)"),
+        (lambda r: r.classify(("x", "y"), task="sentiment"), "text 1: is a pair, but the task reads one text"),
+        (lambda r: r.classify(["x", " "], task="sentiment"), "text 2: is empty"),
+        (lambda r: r.similarity("x", ["y"]), "one argument is a text, the other a list. Fix: "),
+        (lambda r: r.similarity(["x"], ["y", "z"]), "the first list has 1 texts, the second 2. Fix: "),
         (lambda r: r.embed([], task="similarity"), "no text to embed"),
-        (lambda r: r.embed("x"), "several tasks for sentences: name one of paraphrase, similarity"),
+        (lambda r: r.embed("x"), "several tasks for sentences. Fix: name one of paraphrase, similarity"),
         (lambda r: r.answer("Who?", "Ada."), "does not answer questions with spans; its heads: classification, cosine, cosine"),
     ],
 )
@@ -400,9 +400,9 @@ def test_commands(run: Run, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "line"),
     [
-        (("similar", "one text"), b"", "there is one text, and nothing to compare it with"),
-        (("similar",), b"one text\n", "'one text' is one text: put a tab between the two texts of a line"),
-        (("classify",), b"", "there is no text: standard input is empty"),
+        (("similar", "one text"), b"", "similar: there is one text and nothing to compare it with. Fix: "),
+        (("similar",), b"one text\n", "'one text': is one text. Fix: put a tab between the two texts of a line"),
+        (("classify",), b"", "standard input: there is no text. Fix: "),
         (("classify",), b"a\n\xff\n", "standard input, line 2, byte 0: not UTF-8"),
         (("classify", "a", "--second", "b", "--second", "c"), b"", "--second: 2 second texts for 1 first ones"),
     ],
