@@ -100,7 +100,7 @@ def load_examples(
     except LaminaError:
         if multi_context.holds_contexts(place):
             return multi_context.read_multi_context(place, duplicate_ids=duplicate_ids, answers=answers)
-        if sentences.holds_sentences(place):
+        if not squad.fits(place) and sentences.holds_sentences(place):
             raise LaminaError(_NOT_QUESTIONS.format(name)) from None
         raise
 

@@ -15,7 +15,7 @@ class SquadAnswer(TypedDict):
 
 
 class SquadQuestion(TypedDict):
-    """A question. Two keys are not SQuAD's: `group` is read back, and `kind` is why a question of the fables has no answer."""
+    """A question. Two keys are not SQuAD's: `group` is read back, and `kind` is the kind of a synthetic question."""
 
     id: str
     question: str
