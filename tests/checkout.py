@@ -1,4 +1,4 @@
-"""Copy this checkout into a folder, as a user's fresh clone beside the same virtual environment."""
+"""Copy this checkout into a folder, like a fresh clone of a user with the same virtual environment."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def copy_checkout(folder: Path) -> Path:
 
 
 def installed_in(folder: Path) -> Path:
-    """Return where the virtual environment of a copy finds lamina: in this checkout, or `make` installed the copy."""
+    """Return the file that a copy's virtual environment imports as lamina; if it is in the copy, `make` has installed it."""
     where = [str(folder / ".venv/bin/python"), "-c", "import lamina; print(lamina.__file__)"]
     return Path(subprocess.run(where, cwd=folder, capture_output=True, text=True, check=True).stdout.strip())

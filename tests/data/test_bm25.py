@@ -1,4 +1,4 @@
-"""BM25 compared with a naive implementation, and questions with several paragraphs."""
+"""BM25 against a simple reference, and questions with neighbouring paragraphs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_order_is_drawn_by_the_seed() -> None:
     assert with_neighbours(examples, 3, seed=1) == with_neighbours(examples, 3, seed=1)
 
 
-def test_the_own_paragraph_keeps_its_answers(tmp_path: Path) -> None:
+def test_answer_keeps_its_position_in_the_own_paragraph(tmp_path: Path) -> None:
     text = "An owl, then a barn owl."
     examples = [Example("a", "Which owl?", text, (Answer("owl", 20),), "a", "t"), Example("b", "Who?", "Nobody.", (), "b", "u")]
     multi_context.write_questions(tmp_path / "a.json", with_neighbours(examples, 5).questions)
@@ -150,7 +150,7 @@ def test_neighbours_command(tmp_path: Path) -> None:
         (("--bm25", 0, "--out", out), "bm25"),
         (("--bm25", 2, "--out", tmp_path / "x.csv"), "Fix: name it .jsonl or .json"),
         (("--bm25", 2, "--out", tmp_path / "x.txt"), "unknown ending"),
-        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten"),
+        (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten. Fix: name another file"),
     ):
         wrong = lamina("data", "contexts", tmp_path / "dev.json", *arguments)
         assert wrong.code == 2 and message in wrong.err
