@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/api/repos/create":
             self._create(json.loads(body))
         elif self.path == "/api/validate-yaml":
-            front = ModelCard(json.loads(body)["content"]).data.to_dict()
+            front = ModelCard(json.loads(body)["content"]).data
             missing = [name for name in ("library_name", "pipeline_tag") if not front.get(name)]
             errors = [{"message": f"{name} is missing"} for name in missing]
             self._json({"errors": errors, "warnings": []}, 400 if errors else 200)

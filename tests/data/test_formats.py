@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.data.sources import load_examples, load_sentences
 from lamina.data.squad import check, clean
 from lamina.data.table_formats import TABLES, read_table
@@ -131,7 +132,7 @@ def test_usual_names_of_columns(
     assert [record.getMessage() for record in caplog.records] == ([] if note is None else [f"{path}: columns: {note}"])
 
 
-def test_of_two_columns_the_first_in_the_documented_order_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_column_in_the_documented_order_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{**row, "text": "An owl.", "query": "?"} for row in ROWS]
     with caplog.at_level(logging.WARNING, "lamina"):
         assert load_examples(str(written(tmp_path / "own.csv", rows))) == EXAMPLES
@@ -149,6 +150,26 @@ def test_the_command_prints_the_line_once_on_standard_error(tmp_path: Path) -> N
     assert result.stderr == f"{path}: columns: text from 'review', label from 'sentiment'\n"
 
 
+def test_question_text_and_label_are_questions_or_sentences_as_the_reader_wants(tmp_path: Path) -> None:
+    path = written(tmp_path / "own.csv", [{"question": "What hunts?", "text": CONTEXT, "label": "owl"}])
+    assert load_examples(str(path))[0].answers == (Answer("owl", 9),)
+    assert load_sentences(str(path))[0].first == CONTEXT
+    written(path, [{"question": "What hunts?", "text": CONTEXT, "label": "cat"}])
+    assert "answer 'cat' is not in the context" in message_of(path)
+    sure = written(tmp_path / "sure.csv", [{"query": "What hunts?", "text": CONTEXT, "answer": "owl", "label": 1}])
+    with pytest.raises(LaminaError, match="is a file of questions to contexts"):
+        load_sentences(str(sure))
+    named = SentenceReading(ColumnOptions(first="query"))
+    assert load_sentences(str(sure), named) == [Sentence("1", "What hunts?", None, "1")]
+
+
+def test_predictions_are_scored_on_parquet(tmp_path: Path) -> None:
+    path = written(tmp_path / "own.parquet", ROWS)
+    predictions = as_json(tmp_path / "predictions.json", {"a": "An owl", "b": ""})
+    result = lamina("score", "--data", path, "--predictions", predictions, "--json")
+    assert json.loads(result.out)["exact"] == 100.0
+
+
 def test_a_table_without_answers_can_be_predicted_on(tmp_path: Path) -> None:
     path = written(tmp_path / "own.csv", [{"question": "What hunts?", "context": CONTEXT}])
     assert "line 2: answers are missing. Fix: " in message_of(path)
@@ -161,7 +182,7 @@ SPAN = {"start": 28, "end": 31, "text": "owl", "labels": ["Answer"]}
 
 
 def task(number: int, question: str, *annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as Label Studio exports it for its question answering template."""
+    """Return a task as Label Studio exports it for its question answering template."""
     return {
         "id": number,
         "data": {"text": CONTEXT, "question": question, "title": "Owls"},
@@ -187,6 +208,16 @@ def test_label_studio(tmp_path: Path) -> None:
     assert message_of(path).startswith(f"{path}, row 3 (id 3): answers are missing. Fix: ")
     wrong = as_json(tmp_path / "wrong.json", [task(1, "Who?", annotation(SPAN | {"start": 3}))])
     assert "row 1 (id 1): answer 'owl' is not at answer_start 3; found at 9" in message_of(wrong)
+
+
+def test_spans_of_label_studio_without_a_text_or_without_offsets(tmp_path: Path) -> None:
+    bare = {"start": 28, "end": 31, "labels": ["Answer"]}
+    html = {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "text": "mice", "hypertextlabels": ["Answer"]}
+    tasks = [task(1, "What hunts?", annotation(bare)), task(2, "What is hunted?", annotation(html))]
+    found = load_examples(str(as_json(tmp_path / "own.json", tasks)))
+    assert [e.answers for e in found] == [(Answer("owl", 28),), (Answer("mice", 19),)]
+    lost = as_json(tmp_path / "lost.json", [task(1, "What?", annotation({"start": "/p[1]", "end": "/p[2]"}))])
+    assert "row 1 (id 1): an answer has no text" in message_of(lost)
 
 
 @pytest.mark.parametrize("name", ["answer", "label"])

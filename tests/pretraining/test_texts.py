@@ -111,6 +111,6 @@ def test_split_texts() -> None:
 
 
 def test_split_sentences() -> None:
-    assert split_sentences('He said "No." Then he left! Did he?\nYes.') == ['He said "No."', "Then he left!", "Did he?", "Yes."]
+    assert split_sentences('I wrote "No." Then he left! Did he?\nYes.') == ['I wrote "No."', "Then he left!", "Did he?", "Yes."]
     assert split_sentences("雨だ。晴れ！本当？") == ["雨だ。", "晴れ！", "本当？"]
     assert split_sentences("3.5 km") == ["3.5 km"]

@@ -157,7 +157,7 @@ def clean(wheel: Archive, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     home = tmp_path_factory.mktemp("installed") / "clean venv"
     venv.create(home, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", home / "bin/python"]
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python")]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", wheel.path], check=True, env=ENVIRONMENT)
     dependencies = [path for path in sys.path if path.endswith("site-packages")]
     (site_packages(home) / "dependencies.pth").write_text("\n".join(dependencies))

@@ -42,7 +42,8 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(recipe: Path) -> lamina.Run:
-    return lamina.train(recipe, recipe.parent / "run", data=ROWS, dev=ROWS, **{"train.epochs": 0.5})
+    overrides: dict[str, Any] = {"train.epochs": 0.5}
+    return lamina.train(recipe, recipe.parent / "run", data=ROWS, dev=ROWS, **overrides)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_every_form_trains_the_same_model(run: lamina.Run, recipe: Path, tmp_pat
 def test_a_file_of_the_same_rows_trains_the_same_model(run: lamina.Run, recipe: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    named = lamina.train(recipe, tmp_path / "run", data=file, dev=str(file), **{"train.epochs": 0.5})
+    named = lamina.train(recipe, tmp_path / "run", data=file, dev=str(file), settings={"train.epochs": 0.5})
     assert named.model.read_bytes() == run.model.read_bytes() and not named.data.exists()
 
 
@@ -96,7 +97,7 @@ def test_a_stopped_run_resumes_with_the_same_rows_only(run: lamina.Run, recipe: 
 
 
 def test_the_dev_set_of_the_recipe_is_not_scored_on_other_training_data(recipe: Path, tmp_path: Path) -> None:
-    run = lamina.train(recipe, tmp_path / "run", data=ROWS, **{"train.epochs": 0.1})
+    run = lamina.train(recipe, tmp_path / "run", data=ROWS, settings={"train.epochs": 0.1})
     assert not run.scores.exists() and json.loads(run.recipe.read_text())["tasks"]["main"]["data"]["dev"] is None
 
 
@@ -110,7 +111,7 @@ def test_a_mistake_names_the_row_and_leaves_nothing_behind(recipe: Path, tmp_pat
     with pytest.raises(lamina.LaminaError, match="holds no rows"):
         lamina.train(recipe, tmp_path / "run", data=[])
     with pytest.raises(lamina.LaminaError, match=r"window\.length"):
-        lamina.train(recipe, tmp_path / "run", data=ROWS, **{"window.length": 4000})
+        lamina.train(recipe, tmp_path / "run", data=ROWS, settings={"window.length": 4000})
     with pytest.raises(TypeError, match="row 1 must be a dict, not int"):
         lamina.train(recipe, tmp_path / "run", data=[1, 2])
     with pytest.raises(TypeError, match="unexpected keyword argument 'resum'"):
@@ -161,7 +162,7 @@ def test_questions_with_several_contexts_keep_their_groups(recipe: Path, tmp_pat
         return replace(example, id=f"{example.id}#{number}", group=example.id, context=text, answers=answers)
 
     examples = [context(example, number) for example in sorted(EXAMPLES, key=lambda e: e.id) for number in (0, 1)]
-    run = lamina.train(recipe, tmp_path / "run", data=examples, **{"train.epochs": 0.1})
+    run = lamina.train(recipe, tmp_path / "run", data=examples, settings={"train.epochs": 0.1})
     assert load_examples(str(run.data / "train.jsonl")) == examples
 
 

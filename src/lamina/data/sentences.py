@@ -150,10 +150,10 @@ class _Columns:
 def _choose(options: ColumnOptions, header: Sequence[str], file: str, *, labelled: bool) -> _Columns:
     """Return the columns to read, by name or by guess."""
     lower = {name.lower(): name for name in reversed(header)}
-    if holds_questions(header):
+    if options.first is None and holds_questions(header):
         raise LaminaError(
             f"{file}: is a file of questions to contexts, which the span heads read: it has {', '.join(header)}. "
-            "Fix: use a head for questions, or a table with columns such as sentence and label"
+            "Fix: use a head for questions, or name the columns to read with data.columns"
         )
     named = options.model_dump(exclude_none=True)
     if not labelled and named.get("label") not in header:
