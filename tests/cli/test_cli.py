@@ -124,7 +124,7 @@ def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
         (["score", "--data", "nothing.json", "--predictions", "p.json"], "nothing.json"),
         (["ask", "--context", "nothing.txt", "Who?"], "nothing.txt"),
         (["recipes", "show", "quikstart"], "did you mean quickstart"),
-        (["data", "check", "nothing.json"], "no such file"),
+        (["data", "check", "nothing.json"], "no such data"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_2(

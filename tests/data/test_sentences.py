@@ -68,7 +68,7 @@ def test_quora_has_two_broken_lines(shared: Path) -> None:
     assert len(sentences) == 20212
 
 
-def test_quotes_of_real_files(shared: Path) -> None:
+def test_quotes_of_real_files_have_their_csv_meaning_only_in_csv(shared: Path) -> None:
     korean = read_sentences(shared / "data" / "korsts-train.tsv.xz")
     text = lzma.decompress((shared / "data" / "korsts-train.tsv.xz").read_bytes()).decode()
     assert [[s.first, s.second] for s in korean] == [
@@ -89,7 +89,7 @@ ROWS = [Sentence("x", "an owl, flying", "birds fly; some", "4.5"), Sentence("y",
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz", "own.tsv.xz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_header_decides_the_delimiter(tmp_path: Path, delimiter: str, name: str, end: str, mark: str) -> None:
+def test_the_header_line_decides_the_delimiter(tmp_path: Path, delimiter: str, name: str, end: str, mark: str) -> None:
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([["id", "score", "sentence1", "sentence2"], *([s.id, s.label, s.first, s.second] for s in ROWS)])
@@ -113,7 +113,7 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_siz
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6), st.sampled_from(",;\t"))
-def test_csv_written_by_python_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
+def test_output_of_the_csv_module_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *rows])
     found = read_sentences(file(tmp_path, out.getvalue()), SentenceReading(labelled=False))
@@ -125,14 +125,14 @@ PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n\t"), min
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PLAIN, min_size=1, max_size=8))
-def test_quote_out_of_place_between_tabs_makes_all_quotes_letters(tmp_path: Path, texts: list[str]) -> None:
-    texts = ['"Owls" fly.', '"Mice" do not.', 'He said: 5" of rain.', *(text.replace('""', '"') for text in texts)]
+def test_one_quote_out_of_place_between_tabs_makes_all_quotes_ordinary(tmp_path: Path, texts: list[str]) -> None:
+    texts = ['"Owls" fly.', '"Mice" do not.', 'He wrote: 5" of rain.', *(text.replace('""', '"') for text in texts)]
     lines = ["text\tlabel", *(f"{text}\t1" for text in texts)]
     found = read_sentences(file(tmp_path, "\n".join(lines) + "\n"))
     assert [s.first for s in found] == [text.strip() for text in texts]
 
 
-def test_unclosed_quote_breaks_only_its_row(tmp_path: Path) -> None:
+def test_an_open_quote_breaks_only_its_own_row(tmp_path: Path) -> None:
     text = 'text,label\n"one ""1""",0\n"two,1\n"three ""3""",0\nfour,1\n"five\nlines",1\n'
     path = file(tmp_path, text)
     assert complaint(path).startswith("line 3: ")
@@ -141,19 +141,19 @@ def test_unclosed_quote_breaks_only_its_row(tmp_path: Path) -> None:
     assert [s.first for s in found] == ['one "1"', 'three "3"', "four", "five\nlines"]
 
 
-def test_limit_on_cells_is_restored(tmp_path: Path) -> None:
+def test_the_limit_on_cells_is_always_restored(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     kept = []
     for text in ("text,label\na,1\n", "when,where\n1,2\n", 'text,label\n"a,1\n'):
         try:
             read_sentences(file(tmp_path, text))
         except LaminaError as error:
-            kept.append(error)  # its frames stay alive
+            kept.append(error)  # keeps its frames alive
         assert csv.field_size_limit() == limit
     assert len(kept) == 2
 
 
-def test_long_text_is_read(tmp_path: Path) -> None:
+def test_a_long_text_is_read(tmp_path: Path) -> None:
     long = "word " * 60_000
     assert read_sentences(file(tmp_path, f'text,label\n"{long}",1\n'))[0].first == long.strip()
     assert csv.field_size_limit() < len(long), "the limit of the process is restored"
@@ -178,7 +178,7 @@ def test_named_columns_win(tmp_path: Path) -> None:
     assert read_sentences(path, SentenceReading(ColumnOptions(second="sentence2"))) == [Sentence("1", "a", "b", "2")]
 
 
-def test_missing_columns_raise(tmp_path: Path) -> None:
+def test_missing_columns(tmp_path: Path) -> None:
     path = file(tmp_path, "key,tweet,mood\n1,a,b\n")
     assert complaint(path) == ("no column is surely the text: it has key, tweet, mood. Fix: name it with data.columns.first")
     assert complaint(path, ColumnOptions(first="twet")) == (
@@ -280,19 +280,19 @@ def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, me
     assert message in complaint(tmp_path / name)
 
 
-def test_files_that_are_no_files(tmp_path: Path) -> None:
+def test_missing_files_and_folders(tmp_path: Path) -> None:
     assert complaint(tmp_path / "gone.csv") == "no such file. Fix: check the path"
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in complaint(tmp_path / "folder.csv")
 
 
-def test_format_of_a_file_is_recognised(tmp_path: Path) -> None:
+def test_sentences_are_recognised_by_the_header(tmp_path: Path) -> None:
     assert holds_sentences(file(tmp_path, "text,label\na,1\n"))
     assert not holds_sentences(file(tmp_path, "question,context,answer\na,b,c\n"))
     assert not holds_sentences(tmp_path / "gone.csv")
 
 
-def test_reading_a_good_file_does_not_warn(tmp_path: Path) -> None:
+def test_standard_columns_are_read_without_a_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_sentences(file(tmp_path, "text,label\na,1\n"), SentenceReading(skip_broken=True))

@@ -115,11 +115,11 @@ def test_reads_squad1_without_is_impossible(tmp_path: Path) -> None:
     assert read(as_json(tmp_path / "x.json", corpus)) == EXAMPLES[:1]
 
 
-def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     assert read(packed(tmp_path / "x.json.gz", b"\xef\xbb\xbf" + json.dumps(V2).encode())) == EXAMPLES
 
 
-def test_parse_reads_from_memory() -> None:
+def test_parse_corpus_reads_an_object_in_memory() -> None:
     assert parse_corpus(V2, "here") == EXAMPLES
     with pytest.raises(LaminaError, match=r"here, data\[0\].paragraphs\[0\].qas\[0\] \(id a\): question is empty"):
         parse_corpus(changed(question=" "), "here")
@@ -318,7 +318,7 @@ def test_a_wrong_structure_is_one_clear_line(tmp_path: Path, corpus: object, mes
 
 
 WHOLE = json.dumps(V2).encode()
-GZ = gzip.compress(WHOLE, mtime=0)  # without a time, which would be in the tests' names and differ between two workers
+GZ = gzip.compress(WHOLE, mtime=0)  # without the time, so that test names are the same in all workers
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_an_unreadable_file_is_one_clear_line(tmp_path: Path, name: str, data: b
 
 
 @pytest.mark.parametrize("cut", [5, 60, 130, 333, len(WHOLE) - 3])
-def test_truncated_json_is_reported(tmp_path: Path, cut: int) -> None:
+def test_truncated_json_is_recognised(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(WHOLE[:cut])
     assert "the JSON ends in the middle (truncated)" in complaint(path)
@@ -386,7 +386,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
             action(tmp_path / "x.json")
 
 
-def test_file_without_permission_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_: Path) -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -395,7 +395,7 @@ def test_file_without_permission_raises(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @given(st.binary(max_size=200), st.sampled_from(ENDINGS))
-def test_random_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
+def test_any_bytes_raise_only_lamina_errors(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
     path = packed(tmp_path_factory.getbasetemp() / f"any{ending}", data)
     with pytest.raises(LaminaError):
         read(path)
@@ -411,7 +411,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["id", "question", "answers", "is_impossible", "group"]), json_values))
-def test_any_question_is_parsed_or_raises_one_error(fields: dict[str, Any]) -> None:
+def test_any_question_is_read_or_raises_one_line(fields: dict[str, Any]) -> None:
     corpus = {"data": [{"paragraphs": [{"context": "An owl.", "qas": [fields]}]}]}
     try:
         examples = parse_corpus(corpus, "here")
@@ -529,7 +529,7 @@ def test_clean_never_overwrites_the_original(tmp_path: Path) -> None:
         ("folder.json", "cannot be written: Is a directory"),
     ],
 )
-def test_clean_says_where_it_cannot_write(tmp_path: Path, out: str, message: str) -> None:
+def test_clean_names_the_file_that_it_cannot_write(tmp_path: Path, out: str, message: str) -> None:
     (tmp_path / "folder.json").mkdir()
     path = as_json(tmp_path / "x.json", V2)
     with pytest.raises(LaminaError, match=message):
@@ -537,7 +537,7 @@ def test_clean_says_where_it_cannot_write(tmp_path: Path, out: str, message: str
     assert {file.name for file in tmp_path.iterdir()} == {"x.json", "folder.json"}
 
 
-def test_clean_keeps_an_existing_file_if_nothing_is_left(tmp_path: Path) -> None:
+def test_clean_keeps_the_old_file_if_no_question_can_be_kept(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     out.write_text("before")
     with pytest.raises(LaminaError, match=r"no question can be kept, nothing written \(first problem: data\[0\]"):
@@ -574,7 +574,7 @@ def examples_by_article(draw: st.DrawFn) -> list[Example]:
 
 
 @given(examples_by_article().filter(bool))
-def test_parse_inverts_to_squad(examples: list[Example]) -> None:
+def test_parse_corpus_is_the_inverse_of_to_squad(examples: list[Example]) -> None:
     assert parse_corpus(json.loads(json.dumps(to_squad(examples))), "here") == examples
 
 
@@ -615,7 +615,7 @@ def test_tydiqa_has_no_answers_in_its_korean_dev_set(shared: Path) -> None:
     assert len(check(path).problems) == len(read(path, answers="ignore")) == 276
 
 
-def test_wrong_answers_of_the_korquad_prerelease_are_found(shared: Path, tmp_path: Path) -> None:
+def test_the_mixed_up_korquad_prerelease_has_problems(shared: Path, tmp_path: Path) -> None:
     path = shared / "data/korquad-v1.0-dev-prerelease-2018.json.xz"
     report = clean(path, tmp_path / "out.json")
     assert len(report.repaired) + len(report.dropped) == 3292

@@ -11,7 +11,7 @@ from lamina.cli.app import DEFAULT_MODEL, app, main
 
 __all__ = ["DEFAULT_MODEL", "app", "main"]
 
-for subject in (training, pretraining, tuning, ask, evaluate, help, layers, sentences, runs):  # in the order of `lamina --help`
+for subject in (training, pretraining, tuning, ask, evaluate, layers, sentences, runs):  # in the order of `lamina --help`
     app.add_typer(subject.commands)
 app.add_typer(data.commands, name="data")
 app.add_typer(recipes.commands, name="recipes")

@@ -10,10 +10,10 @@ quoted cells hold doubled quotes, or no quote is out of place. Otherwise a quote
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import SimpleNamespace
 from typing import Final
 
 from lamina.data.problems import Fault
@@ -54,13 +54,14 @@ def tsv_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> by
 
 
 def _delimited_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]], delimiter: str) -> bytes:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    lines: list[str] = []
+    # the csv module quotes a carriage return only if it is part of the line end, so that is taken off afterwards
+    writer = csv.writer(SimpleNamespace(write=lines.append), delimiter=delimiter, lineterminator="\r\n")
     writer.writerow(header)
     for row in rows:
         values = [row.get(name) for name in header]
         writer.writerow([value if isinstance(value, str) else cell_text(value) for value in values])
-    return out.getvalue().encode(errors="replace")
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines).encode(errors="replace")
 
 
 def _delimiter_of(header: str) -> str:

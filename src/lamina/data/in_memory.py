@@ -76,14 +76,14 @@ def rows_of(data: object, name: str = "data") -> list[object]:
         return _rows_of_columns(data, name)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise TypeError(f"{name} must be rows (dicts), a DataFrame or a Dataset, not {type(data).__name__}")
-    rows = []
+    rows: list[object] = []
     for row in data:
         if not isinstance(row, Mapping):
             raise TypeError(f"{name}, row {len(rows) + 1} must be a dict, not {type(row).__name__}")
         rows.append(plain_row(row))
     if not rows:
         raise LaminaError(f"{name}: holds no rows. Fix: give at least one")
-    return list(rows)
+    return rows
 
 
 def _rows_of_columns(columns: Mapping[str, object], name: str) -> list[object]:

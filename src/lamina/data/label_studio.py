@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lamina.data.problems import Fault, describe_value
+from lamina.data.question_columns import QUESTION_COLUMNS
 
 _ANNOTATIONS: Final = ("annotations", "completions")  # the second is the name in exports before version 1.0
 _MIN_KEYS: Final = frozenset({"annotation_id", "annotator"})
@@ -44,7 +45,7 @@ def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault
         return Fault(f"expected a task with data, found {describe_value(data)} as its data")
     row: dict[str, object] = {"id": task.get("id"), **data}
     results = list(_results(task))
-    spans = [span for value in results if (span := _span(value)) is not None]
+    spans = [span for value in results if (span := _span(value, _context(data))) is not None]
     classes = [choice for value in results if isinstance(choices := value.get("choices"), list) for choice in choices]
     if _is_annotated(task) and not {"answer", "answers"} & {str(key).lower() for key in data}:
         row["answers"] = [dict(span) for span in dict.fromkeys(tuple(span.items()) for span in spans)]
@@ -54,7 +55,7 @@ def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault
 
 
 def _flat_value(value: object) -> object:
-    """Return a value of JSON-MIN. Of several choices, the first is the class."""
+    """Return a value of JSON-MIN. The first of several choices is the class."""
     if isinstance(value, Mapping) and isinstance(value.get("choices"), list) and value["choices"]:
         return value["choices"][0]
     return value
@@ -82,9 +83,19 @@ def _results(task: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
                 yield value
 
 
-def _span(value: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the answer that a result marks, or None if it marks no text."""
-    start, text = value.get("start"), value.get("text")
-    if type(start) is not int or not isinstance(text, str):
+def _span(value: Mapping[str, object], context: str) -> dict[str, object] | None:
+    """Return the answer that a result marks, or None if it marks no span.
+
+    Some exports leave out the text of a span. Spans of HTML have no offsets, so the answer is searched in the context.
+    """
+    start, end, text = value.get("start"), value.get("end"), value.get("text")
+    if start is None or end is None:
         return None
-    return {"text": text, "answer_start": start}
+    if not isinstance(text, str):
+        text = context[start:end] if type(start) is int and type(end) is int else None
+    return {"text": text, "answer_start": start if type(start) is int else None}
+
+
+def _context(data: Mapping[str, object]) -> str:
+    lower = {str(key).lower(): value for key, value in data.items()}
+    return next((text for name in QUESTION_COLUMNS["context"] if isinstance(text := lower.get(name), str)), "")

@@ -27,7 +27,10 @@ def parquet_table(data: bytes, file: str) -> Table:
 
 
 def parquet_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
-    """Return rows as a parquet file. A column of several types becomes a column of texts."""
+    """Return rows as a parquet file. A column of several types becomes a column of texts.
+
+    The answers of questions have the type that SQuAD has on the hub, also if all of them are empty.
+    """
     try:
         import pyarrow
         import pyarrow.parquet as parquet
@@ -37,8 +40,10 @@ def parquet_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]]) -
     columns = {}
     for name in header:
         values = [row.get(name) for row in rows]
+        answers = all(isinstance(value, Mapping) and list(value) == ["text", "answer_start"] for value in values)
+        lists = [("text", pyarrow.list_(pyarrow.string())), ("answer_start", pyarrow.list_(pyarrow.int32()))]
         try:
-            columns[name] = pyarrow.array(values)
+            columns[name] = pyarrow.array(values, pyarrow.struct(lists) if answers else None)
         except (pyarrow.ArrowException, OverflowError):
             columns[name] = pyarrow.array([None if value is None else cell_text(value) for value in values])
     out = io.BytesIO()

@@ -23,6 +23,10 @@ QUESTION_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _STANDARD: Final = frozenset({"question", "context", "answers", "answer", "answer_start", "id", "title", "article"})
 
+_SURE: Final = frozenset(  # columns that no table of sentences has beside a question
+    ("context", "passage", "paragraph", "answers", "answer", "answer_text", "answer_start")
+)
+
 _log: Final = logging.getLogger("lamina")
 _noted: Final[set[str]] = set()
 
@@ -35,8 +39,8 @@ def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
     """
     lower = {name.lower(): name for name in reversed(header)}
     taken: dict[str, str] = {}  # role -> column
-    for role, names in QUESTION_COLUMNS.items():
-        fitting = [lower[name] for name in names if name in lower and lower[name] not in taken.values()]
+    for role, usual in QUESTION_COLUMNS.items():
+        fitting = [lower[name] for name in usual if name in lower and lower[name] not in taken.values()]
         if fitting:
             taken[role] = fitting[0]
     if missing := [role for role in ("question", "context") if role not in taken]:
@@ -52,11 +56,19 @@ def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
     return {column: names.get(column, column) for column in header}
 
 
-def holds_questions(header: Sequence[str]) -> bool:
-    """Return whether a table is surely one of questions to contexts. `text` may be a sentence, so it is no sure context."""
+def fits_questions(header: Sequence[str]) -> bool:
+    """Return whether a table can be read as questions to contexts."""
     lower = {name.lower() for name in header}
-    question, context = QUESTION_COLUMNS["question"], QUESTION_COLUMNS["context"][:-1]
-    return not lower.isdisjoint(question) and not lower.isdisjoint(context)
+    return all(not lower.isdisjoint(QUESTION_COLUMNS[role]) for role in ("question", "context"))
+
+
+def holds_questions(header: Sequence[str]) -> bool:
+    """Return whether a table surely holds questions to contexts.
+
+    The columns question, text and label alone may be a table of sentences too.
+    """
+    lower = {name.lower() for name in header}
+    return fits_questions(header) and not lower.isdisjoint(_SURE)
 
 
 def _note_columns(file: str, taken: Mapping[str, str], lower: Mapping[str, str]) -> None:

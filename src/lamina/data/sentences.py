@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
-from lamina.data.problems import Fault
+from lamina.data.problems import Fault, Problem
 from lamina.data.question_columns import column_clause, holds_questions, note_once
 from lamina.data.table_formats import read_table
 from lamina.data.tabular import Table, TableRow, cell_text, text_in
@@ -92,6 +92,10 @@ class SentenceReport:
     broken: dict[int, str]
     unit: str = "line"  # what the numbers of broken rows count
 
+    def problems(self, file: str) -> list[Problem]:
+        """Return the broken rows as problems of a file."""
+        return [Problem(file, f"{self.unit} {number}", what) for number, what in self.broken.items()]
+
     def __str__(self) -> str:
         often = sorted(self.labels.items(), key=lambda item: -item[1])[:LABELS_SHOWN]
         more = f" and {len(self.labels) - len(often)} more" if len(self.labels) > len(often) else ""
@@ -146,10 +150,10 @@ class _Columns:
 def _choose(options: ColumnOptions, header: Sequence[str], file: str, *, labelled: bool) -> _Columns:
     """Return the columns to read, by name or by guess."""
     lower = {name.lower(): name for name in reversed(header)}
-    if holds_questions(header):
+    if options.first is None and holds_questions(header):
         raise LaminaError(
             f"{file}: is a file of questions to contexts, which the span heads read: it has {', '.join(header)}. "
-            "Fix: use a head for questions, or a table with columns such as sentence and label"
+            "Fix: use a head for questions, or name the columns to read with data.columns"
         )
     named = options.model_dump(exclude_none=True)
     if not labelled and named.get("label") not in header:

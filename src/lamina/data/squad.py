@@ -25,9 +25,10 @@ from typing import Final, Literal
 from lamina.data.examples import Example
 from lamina.data.gold_answers import gold_answers
 from lamina.data.problems import CLEAN, MISSING, Counts, Fault, Problem, Report, text_fault
+from lamina.data.question_columns import fits_questions
 from lamina.data.question_records import QuestionRecord, QuestionRecords
 from lamina.data.squad_format import SquadCorpus, SquadQuestion, answers_of
-from lamina.data.table_formats import FORMATS
+from lamina.data.table_formats import FORMATS, read_table
 from lamina.data.tabular import files_of, format_of
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError
@@ -117,6 +118,14 @@ def clean(path: Path, out: Path) -> CleanReport:
 def squad_bytes(examples: Iterable[Example]) -> bytes:
     """Return examples as a file of SQuAD 2.0 JSON."""
     return json.dumps(to_squad(examples), ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+def fits(path: Path) -> bool:
+    """Return whether a file is SQuAD JSON or a table with columns of questions and contexts."""
+    try:
+        return fits_questions(read_table(path).header)
+    except LaminaError:
+        return format_of(path, FORMATS) == ".json"
 
 
 def to_squad(examples: Iterable[Example]) -> SquadCorpus:

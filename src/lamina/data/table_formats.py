@@ -11,6 +11,7 @@ from lamina.data.delimited import csv_bytes, delimited_table, tsv_bytes
 from lamina.data.json_tables import json_bytes, json_table, jsonl_bytes, jsonl_table
 from lamina.data.parquet import parquet_bytes, parquet_table
 from lamina.data.tabular import PACKINGS, NumberedRow, Table, files_of, format_of
+from lamina.errors import LaminaError
 from lamina.utils.files import read_bytes, unpack
 
 
@@ -44,9 +45,12 @@ def read_table(path: Path) -> Table:
 
 
 def read_one_table(path: Path) -> Table:
-    """Return the table in one file."""
+    """Return the table in one file. A file without any column raises LaminaError."""
     ending, data = read_unpacked(path)
-    return TABLES[ending].read(data, str(path))
+    table = TABLES[ending].read(data, str(path))
+    if not table.header:
+        raise LaminaError(f"{path}: not {ending[1:].upper()}: no row has columns. Fix: see its problems with lamina data check")
+    return table
 
 
 def read_unpacked(path: Path) -> tuple[str, bytes]:

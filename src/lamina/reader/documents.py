@@ -45,6 +45,9 @@ class Document:
 
         Args:
             start: The index of the character in `text`.
+
+        Returns:
+            ``"page N"`` if the document has pages, else ``"line N"``.
         """
         if self.pages:
             return f"page {bisect_right(self.pages, start)}"
@@ -62,6 +65,9 @@ class Document:
         Args:
             start: The index of the first character of the span in `text`.
             end: The index after its last character.
+
+        Returns:
+            The index of the first character of the sentence, and the index after its last character.
         """
         low, high = max(0, start - _REACH), min(len(self.text), end + _REACH)
         before = [match.end() for match in _SENTENCE_END.finditer(self.text, low, start)]

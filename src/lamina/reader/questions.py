@@ -99,7 +99,7 @@ class QuestionReader(TrainedReader):
         top_k: int = 1,
         progress: Progress | None = None,
     ) -> Iterator[Reply]:
-        """Return an iterator over the replies of `answer`; each reply is yielded as soon as it is known.
+        """Return an iterator over the replies of `answer`.
 
         Args:
             questions: The questions.
@@ -107,6 +107,9 @@ class QuestionReader(TrainedReader):
             threshold: As for `answer`.
             top_k: As for `answer`.
             progress: Where progress goes; nowhere if None.
+
+        Returns:
+            The replies in the order of the questions, each as soon as it is known.
 
         Raises:
             LaminaError: A question or all texts are empty, or the model does not answer questions.
@@ -134,6 +137,9 @@ class QuestionReader(TrainedReader):
         Args:
             questions: The questions.
             top_k: As for `answer`.
+
+        Returns:
+            An object with `read(texts)` and `replies()`; it stores the best quotes only.
         """
         return TextByText(self.trained, questions, top_k)
 

@@ -46,6 +46,9 @@ class TrainedReader:
         Args:
             name: The name of the task. None for the only task, or for the one that answers questions.
 
+        Returns:
+            The name of the task, and its options in the recipe.
+
         Raises:
             LaminaError: There is no such task, or several fit.
         """
@@ -68,13 +71,16 @@ class TrainedReader:
         labelled: bool = True,
         duplicate_ids: Literal["error", "rename"] = "error",
     ) -> list[Any]:
-        """Return the examples of data, as a task reads them: a list of `Example`, or of sentences.
+        """Return the examples of data, as a task reads them.
 
         Args:
             data: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or examples.
             task: The task that reads, if the model has several.
             labelled: Check the answers and labels. Without it they are ignored.
             duplicate_ids: What to do with ids that occur twice: "error" refuses them, "rename" renames the later ones.
+
+        Returns:
+            A list of `Example`, or of sentences for a task of sentences.
 
         Raises:
             LaminaError: The data cannot be read. The message names the row.
@@ -87,18 +93,19 @@ class TrainedReader:
     def evaluate(self, examples: DataLike, *, task: str | None = None, progress: Progress | None = None) -> ScoreTable:
         """Return the scores of a task on labelled data.
 
-        The keys depend on the kind of task:
-
-        - spans: the official SQuAD 2.0 scores, in percent: `zero` at threshold 0, `tuned` at the threshold of the model and
-          `best` at the best threshold. Contexts count one by one; `questions` has the scores over all contexts of a
-          question. A model with ``train.scorer = "korquad"`` adds the KorQuAD scores.
-        - answerability: accuracy, and the F1 of the class "impossible".
-        - sentences: accuracy and macro-F1 of classes, or the correlations of scores, from 0 to 1.
-
         Args:
             examples: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or examples.
             task: The task to score, if the model has several.
             progress: Where progress goes; nowhere if None.
+
+        Returns:
+            Scores by name. The names depend on the kind of task.
+
+            - spans: the official SQuAD 2.0 scores, in percent: `zero` at threshold 0, `tuned` at the threshold of the model and
+              `best` at the best threshold. Contexts count one by one; `questions` has the scores over all contexts of a
+              question. A model with ``train.scorer = "korquad"`` adds the KorQuAD scores.
+            - answerability: accuracy, and the F1 of the class "impossible".
+            - sentences: accuracy and macro-F1 of classes, or the correlations of scores, from 0 to 1.
 
         Raises:
             LaminaError: The data is empty or cannot be read, or the task is not clear.
