@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 
 import lamina
 from lamina.data.squad import to_squad
+from lamina.reader.model_card import model_card
 from tests import tiny
 from tests.golden import TRAINED
 from tests.hub_server import TOKEN, running_hub
@@ -106,7 +107,8 @@ def test_the_model_card_names_the_data_the_scores_and_the_use(folder: Path, tmp_
     card, scores = ModelCard.load(saved.path / "README.md"), json.loads(saved.scores.read_text())
     front = card.data.to_dict()
     assert (front["library_name"], front["pipeline_tag"], front["license"]) == ("lamina", "question-answering", "apache-2.0")
-    assert front["datasets"] == ["train"] and front["metrics"] == ["exact_match", "f1"]
+    assert "datasets" not in front, "a file of this machine is no dataset of the hub"
+    assert front["metrics"] == ["exact_match", "f1"] and "a file of the author, train. 20% were held out" in card.text
     assert [heading for heading in card.text.splitlines() if heading.startswith("## ")] == [
         "## How to use it",
         "## Training data",
@@ -118,6 +120,20 @@ def test_the_model_card_names_the_data_the_scores_and_the_use(folder: Path, tmp_
     assert len([line for line in code.splitlines() if line]) <= 5
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "confidence" in done.stdout
+
+
+def test_the_model_card_names_datasets_that_others_can_load() -> None:
+    recipe = lamina.read_recipe("sentences")
+    scores = {"sentiment": {"accuracy": 0.5, "macro_f1": 0.4}, "similarity": {"pearson": 0.8}, "overall": {"accuracy": 0.6}}
+    card = ModelCard(model_card(recipe, scores, name="ada/tales", parameters=10, version="1.0"))
+    assert card.data.datasets == ["fables-sentiment", "fables-paraphrase", "fables-similarity"]
+    found = {(result.dataset_name, result.metric_type): result.metric_value for result in card.data.eval_results or []}
+    assert found == {
+        ("fables-sentiment", "accuracy"): 0.5,
+        ("fables-sentiment", "f1"): 0.4,
+        ("fables-similarity", "pearsonr"): 0.8,
+    }
+    assert card.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def test_the_model_card_of_sentence_tasks(tmp_path: Path) -> None:

@@ -128,7 +128,10 @@ def test_predict_does_not_overwrite_its_inputs(folder: Path, tmp_path: Path) -> 
     for names, message in (
         (("--out", data), "is the original, which is never overwritten"),
         (("--out", tmp_path / "a.json", "--nbest", data), "is the original, which is never overwritten"),
-        (("--out", tmp_path / "a.json", "--nbest", tmp_path / "a.json"), "is named twice: one would be written over the other"),
+        (
+            ("--out", tmp_path / "a.json", "--nbest", tmp_path / "a.json"),
+            "is named twice, so one output would replace the other",
+        ),
     ):
         refused = lamina("predict", folder / "run", "--data", data, *names, "--threads", 1)
         assert refused.code == 2 and message in refused.err and refused.err.count("\n") == 1

@@ -45,7 +45,8 @@ def model_card(
     from huggingface_hub import EvalResult, ModelCardData
 
     rows = list(_score_rows(recipe, scores or {}))
-    datasets = dict.fromkeys(dataset_name(task.data.train) for task in recipe.tasks.values() if task.data.train)
+    named = [task.data.train for task in recipe.tasks.values() if task.data.train and not is_own_file(task.data.train)]
+    datasets = dict.fromkeys(map(dataset_name, named))
     results = [
         EvalResult(
             task_type=_tag(recipe.tasks[task]),
@@ -91,10 +92,20 @@ def dataset_name(data: str) -> str:
     ['fables', 'owner/name', 'owner/name', 'my']
     """
     if data in BUNDLED:
-        return data.rpartition("/")[0]
+        return data.rpartition("/")[0].replace("/", "-")  # with a slash, the hub would link to a stranger's dataset
     if match := _HUB_DATA.fullmatch(data) or _HUB_FILE.fullmatch(data):
         return match["repo"]
     return PurePosixPath(data.replace("\\", "/")).name.partition(".")[0]
+
+
+def is_own_file(data: str) -> bool:
+    """Return whether data is a file of the user, which no one else can load by its name.
+
+    >>> [is_own_file(data) for data in ("fables/train", "owner/name:dev", "squad2-train", "my.csv", "data/train")]
+    [False, False, False, True, True]
+    """
+    known = data in BUNDLED or _HUB_DATA.fullmatch(data) or _HUB_FILE.fullmatch(data)
+    return not known and (PurePosixPath(data).suffix != "" or "/" in data or "\\" in data)
 
 
 def _dev(task: TaskOptions) -> str:
@@ -139,7 +150,8 @@ def _training_data(recipe: Recipe) -> str:
         if not task.data.train:
             return "Lamina does not know the training data: the model was loaded from a checkpoint of another library."
         held_out = f"{task.data.holdout:.0%} were held out to choose the checkpoint and to fit the decision."
-        lines.append(f"- `{name}`: {dataset_name(task.data.train)}. {held_out}")
+        own = "a file of the author, " if is_own_file(task.data.train) else ""
+        lines.append(f"- `{name}`: {own}{dataset_name(task.data.train)}. {held_out}")
     return "\n".join([*lines, f"\nThe seed was {recipe.train.seed}. `recipe.json` has all settings."])
 
 
