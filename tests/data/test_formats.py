@@ -204,6 +204,12 @@ def test_label_studio(tmp_path: Path) -> None:
     first, second = load_examples(str(as_json(tmp_path / "own.json", tasks)))
     assert (first.id, first.article, first.answers) == ("1", "Owls", (Answer("owl", 28), Answer("barn owl", 4)))
     assert (second.id, second.answers) == ("2", ())
+    for one in tasks:
+        one["data"]["Answer"] = "mice"
+    given = load_examples(str(as_json(tmp_path / "given.json", tasks)))
+    assert [e.answers for e in given] == [first.answers, (Answer("mice", 19),)], "spans replace answers in the data"
+    for one in tasks:
+        del one["data"]["Answer"]
     path = as_json(tmp_path / "open.json", [*tasks, task(3, "Who?")])
     assert message_of(path).startswith(f"{path}, row 3 (id 3): answers are missing. Fix: ")
     wrong = as_json(tmp_path / "wrong.json", [task(1, "Who?", annotation(SPAN | {"start": 3}))])

@@ -1,8 +1,8 @@
 """Tasks of Label Studio, as its exports JSON and JSON-MIN hold them -> rows.
 
-A task has the columns of its `data`. Marked spans of text become its answers; those of all annotators count, each once.
-A chosen class becomes its label. An annotation without spans is an unanswerable question. A task without annotations has
-no answers, which is a problem unless answers are ignored. Skipped (cancelled) annotations are ignored.
+A task has the columns of its `data`. Marked spans of text become its answers; those of all annotators count, each once. They
+replace answers in the data. A chosen class becomes its label. An annotation without spans is an unanswerable question. A task
+without annotations has no answers, which is a problem unless answers are ignored. Cancelled annotations are ignored.
 
 In JSON-MIN a task is a flat row already. There a task without spans lacks the column of answers, so it is unanswerable.
 """
@@ -47,7 +47,9 @@ def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault
     results = list(_results(task))
     spans = [span for value in results if (span := _span(value, _context(data))) is not None]
     classes = [choice for value in results if isinstance(choices := value.get("choices"), list) for choice in choices]
-    if _is_annotated(task) and not {"answer", "answers"} & {str(key).lower() for key in data}:
+    given = [key for key in data if str(key).lower() in ("answer", "answers")]
+    if spans or (_is_annotated(task) and not given):
+        row = {key: value for key, value in row.items() if key not in given}
         row["answers"] = [dict(span) for span in dict.fromkeys(tuple(span.items()) for span in spans)]
     if classes and "label" not in data:
         row["label"] = classes[0]
