@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import ModelCard
@@ -125,15 +126,15 @@ def test_the_model_card_names_the_data_the_scores_and_the_use(folder: Path, tmp_
 def test_the_model_card_names_datasets_that_others_can_load() -> None:
     recipe = lamina.read_recipe("sentences")
     scores = {"sentiment": {"accuracy": 0.5, "macro_f1": 0.4}, "similarity": {"pearson": 0.8}, "overall": {"accuracy": 0.6}}
-    card = ModelCard(model_card(recipe, scores, name="ada/tales", parameters=10, version="1.0"))
-    assert card.data.datasets == ["fables-sentiment", "fables-paraphrase", "fables-similarity"]
-    found = {(result.dataset_name, result.metric_type): result.metric_value for result in card.data.eval_results or []}
+    front: Any = ModelCard(model_card(recipe, scores, name="ada/tales", parameters=10, version="1.0")).data
+    assert front.datasets == ["fables-sentiment", "fables-paraphrase", "fables-similarity"]
+    found = {(result.dataset_name, result.metric_type): result.metric_value for result in front.eval_results or []}
     assert found == {
         ("fables-sentiment", "accuracy"): 0.5,
         ("fables-sentiment", "f1"): 0.4,
         ("fables-similarity", "pearsonr"): 0.8,
     }
-    assert card.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+    assert front.base_model == "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def test_the_model_card_of_sentence_tasks(tmp_path: Path) -> None:
