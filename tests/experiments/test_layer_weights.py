@@ -31,6 +31,8 @@ from lamina.experiments.layer_weights import (
     table_lines,
     weigh,
 )
+from lamina.mixers import Stages
+from lamina.mixers.pooling import OneLayer
 from lamina.model.inference import span_logits
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
@@ -38,16 +40,26 @@ from tests import tiny
 from tests.command import lamina
 from tests.utils.test_drawing import unpacked
 
-MIXERS: list[dict[str, Any]] = [
+MIXERS: list[Any] = [
     {"type": "learned", "init": "random", "embeddings": False},
     {"type": "learned", "separate": False, "raw": True, "init": "random"},
     {"type": "dot"},
     {"type": "multiplicative"},
     {"type": "encoder"},
+    [{"type": "learned", "init": "random"}, {"type": "compression", "size": 32}],
+    [{"type": "compression", "size": 32, "embeddings": False}, {"type": "dot"}],
 ]
 
 
-def reader_with(mixer: dict[str, Any]) -> Reader:
+def weighing_part(mixer: Any) -> tuple[Any, Any]:
+    """Return the module that weighs the layers, and the stages before it."""
+    if not isinstance(mixer, Stages):
+        return mixer, torch.nn.Identity()
+    first = mixer.inner[0]
+    return (first.mixer, torch.nn.Identity()) if isinstance(first, OneLayer) else (mixer.last, mixer.inner)
+
+
+def reader_with(mixer: Any) -> Reader:
     """Return a reader with large random weights, so that tokens differ. Its threshold rejects half of the answers."""
     recipe = parse_recipe(
         {
@@ -68,11 +80,12 @@ def reader_with(mixer: dict[str, Any]) -> Reader:
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
-def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> None:
+def test_means_equal_those_of_a_loop_over_questions(mixer: Any) -> None:
     reader, examples = reader_with(mixer), tiny.corpus(3)
     seen = look_at_layers(reader.trained, examples)
     part: Any = reader.model.tasks["main"]
-    assert seen.layers == part.mixer.layers
+    weighs, before = weighing_part(part.mixer)
+    assert seen.layers == weighs.layers
     totals: dict[tuple[str, str, str], list[np.ndarray]] = {}
     chaos: dict[tuple[str, str, str], list[float]] = {}
     answered = 0
@@ -82,7 +95,7 @@ def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> No
         with torch.no_grad():
             outputs: Any = reader.model(batch)
             stack = reader.model.hidden(batch, part.mixer.layers)
-            weights = part.mixer.weights(stack, part.head.queries())
+            weights = weighs.weights(before(stack), part.head.queries())
         weights = weights.detach().expand(len(windows), 2, batch.ids.shape[1], -1).numpy()
         (prediction,) = reader.predict([example])
         answer = prediction.answer(reader.threshold)
@@ -114,7 +127,7 @@ def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> No
         assert row.questions == len(totals[key])
         assert row.weights == pytest.approx(np.mean(totals[key], 0).tolist(), abs=1e-5)
         assert row.entropy == pytest.approx(np.mean(chaos[key]), abs=1e-4)
-        if not mixer.get("raw"):
+        if isinstance(mixer, list) or not mixer.get("raw"):
             assert sum(row.weights) == pytest.approx(1, abs=1e-5)
 
 

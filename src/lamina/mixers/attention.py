@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -131,6 +131,7 @@ class DotOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
     type: Literal["dot"] = "dot"
     """Attend over the layers with the head's vectors as queries, without parameters."""
     embeddings: bool = False
@@ -145,6 +146,7 @@ class MultiplicativeOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
     type: Literal["multiplicative"] = "multiplicative"
     """Attend over the layers with a trained matrix between query and state."""
     shared: bool = False
@@ -234,6 +236,7 @@ class LayerEncoderOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
     type: Literal["encoder"] = "encoder"
     """Run a transformer block over the layers of each token."""
     heads: int | None = Field(default=None, ge=1)

@@ -15,7 +15,9 @@ class Shape:
     depth: int  # L; layer 0 is the output of the embeddings, L the last
     slots: int  # number of queries of the head (span: start and end)
     pooled: bool = False  # whether the pooled state of the classifier token is one of the states
+    left: tuple[int, ...] | None = None  # the layers that a stage before it leaves; None: all layers of the encoder
 
     def layers(self, *, embeddings: bool) -> tuple[int, ...]:
         """Return every layer to mix, with layer 0 or without it. The pooled state comes first."""
-        return (*((POOLED,) if self.pooled else ()), *range(0 if embeddings else 1, self.depth + 1))
+        layers = (*((POOLED,) if self.pooled else ()), *range(0 if embeddings else 1, self.depth + 1))
+        return layers if self.left is None else tuple(layer for layer in layers if layer in self.left)
