@@ -232,9 +232,10 @@ def test_layer_0_can_be_left_out_in_the_first_stage() -> None:
 @pytest.mark.parametrize("options", get_args(get_args(MixerOptions)[0]), ids=lambda options: options.__name__)
 def test_every_mixer_is_an_inner_stage_or_refused(options: Any) -> None:
     """A mixer with `build_stage` returns a stack that another stage reads; the others are refused in front of one."""
-    one = options(separate=False) if options is LearnedOptions else options()
+    one: Any = options(separate=False) if options is LearnedOptions else options()
+    stages = [one.model_dump(), SMALL]
     if not isinstance(one, InnerOptions):
-        assert "no stage can follow it" in refused([one.model_dump(), SMALL])
+        assert "no stage can follow it" in refused(stages)
         return
     stack = random_stack(SHAPE)
     stage = one.build_stage(SHAPE)
@@ -243,4 +244,4 @@ def test_every_mixer_is_an_inner_stage_or_refused(options: Any) -> None:
     assert left.layers == stage.leaves == ((3,) if one.leaves == "one" else stage.layers)
     assert {tuple(state.shape) for state in left.states} == {(3, 5, stage.width)}
     assert torch.equal(left.mask, stack.mask)
-    assert isinstance(StagesOptions.model_validate([one.model_dump(), SMALL]).build(SHAPE), Stages)
+    assert isinstance(StagesOptions.model_validate(stages).build(SHAPE), Stages)

@@ -42,7 +42,7 @@ class Stages(nn.Module):
 class StageWeights:
     """The layer weights of one of several stages (`Weighing`): the stages before it are computed first."""
 
-    def __init__(self, before: nn.Sequential, weighing: Weighing) -> None:
+    def __init__(self, before: nn.Module, weighing: Weighing) -> None:
         self.layers = weighing.layers
         self._before = before
         self._weighing = weighing
