@@ -334,7 +334,7 @@ def test_its_default_objective_is_the_span_loss() -> None:
             {"form": "simplified", "first_widths": [3, 5]},
             "head: first_widths has 2 widths, .* one first convolution. Fix: give one",
         ),
-        ({"first_maps": [64]}, "head: first_maps has 1 numbers, but first_widths has 2 widths. Fix: give one number of maps"),
+        ({"first_maps": [64]}, "head: first_maps and first_widths have different lengths, 1 and 2. Fix: give one number"),
         ({"first_maps": [8, 8], "context": 9}, "head: first_maps adds up to 16, but context is 9. Fix: remove head.context"),
         ({"first_widths": [1, 3, 5], "context": 2}, "head: context = 2 leaves no map .* Fix: raise context to at least 3"),
         ({"first_widths": []}, "head.first_widths: "),

@@ -219,7 +219,7 @@ class ContextAwareHeadOptions(BaseModel):
         """Raise ValueError if the maps of the first convolutions do not make up the context vector."""
         widths, maps = len(self.first_widths), self.first_maps
         if maps is not None and len(maps) != widths:
-            what = f"first_maps has {len(maps)} numbers, but first_widths has {widths} widths"
+            what = f"first_maps and first_widths have different lengths, {len(maps)} and {widths}"
             raise ValueError(f"{what}. Fix: give one number of maps for each width")
         if maps is not None and sum(maps) != self.context:
             what = f"first_maps adds up to {sum(maps)}, but context is {self.context}"

@@ -1,14 +1,23 @@
 """Mixers that attend to the layers of each token with the head's own query vectors.
 
-Paper: Silva, "Intermediate pretrained contextual embedding models" (000). For a query q of the head (span: the rows S and
-E; classification: the row of each class) and a token's states h_1 ... h_L
+Paper: Silva, "Intermediate pretrained contextual embedding models" (000). For a query q of the head and a token's states
+h_1 ... h_L
 
     dot:             w_i = softmax_i(q . h_i)        v = sum_i w_i h_i
     multiplicative:  w_i = softmax_i(q W h_i)        v = sum_i w_i h_i        W starts as the identity, so as dot
     encoder:         a transformer block with a query computed from q, and keys and values computed from the h_i
 
 The head's logit is q . v. The query is a parameter of the head; the mixer receives it and does not register it again.
-The first two have no scale.
+The first two have no scale. The queries, each with a mixture v of its own:
+
+    span                           the rows S and E, as in the paper
+    answerability, classification  the row of each class, so each class reads its own mixture of layers
+    regression                     its one row
+    cosine, concatenation, cacnn   learned vectors, one for a sentence head and two for spans: these heads have no row of
+                                   the width of a state whose product with v is an output
+
+The paper has spans only, and asks whether dot attention helps other tasks. With the rows as queries, dot has no parameters
+of its own on a sentence either, and a logit is the product of a row and its own mixture.
 
 The paper leaves some choices open. Here each query has its own W (`shared`: one W for all). The block adds its attention
 output to the last layer's state, which keeps the identity of the token. All queries use the same weights of the block.
@@ -155,7 +164,7 @@ class MultiplicativeOptions(BaseModel):
     """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Attention:
-        turn = Bilinear(shape.hidden, 1 if self.shared else shape.slots)
+        turn = Bilinear(shape.hidden, 1 if self.shared else shape.queries)
         return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), turn)
 
 
