@@ -8,16 +8,16 @@ h_1 ... h_L
     encoder:         a transformer block with a query computed from q, and keys and values computed from the h_i
 
 The head's logit is q . v. The query is a parameter of the head; the mixer receives it and does not register it again.
-The first two have no scale. The queries, each with a mixture v of its own:
+The first two have no scale.
 
-    span                           the rows S and E, as in the paper
-    answerability, classification  the row of each class, so each class reads its own mixture of layers
-    regression                     its one row
-    cosine, concatenation, cacnn   learned vectors, one for a sentence head and two for spans: these heads have no row of
-                                   the width of a state whose product with v is an output
+Each query has its own mixture v:
+- Span: the queries are the rows S and E, as in the paper.
+- Answerability and classification: the query of a class is its row, so each class reads its own mixture of layers.
+- Regression: the query is its one row.
+- Cosine and concatenation learn one query, cacnn learns two. They have no row whose product with v is an output.
 
-The paper has spans only, and asks whether dot attention helps other tasks. With the rows as queries, dot has no parameters
-of its own on a sentence either, and a logit is the product of a row and its own mixture.
+The paper has spans only, and asks whether dot attention helps other tasks. With the rows as queries, dot adds no parameters
+to classification either.
 
 The paper leaves some choices open. Here each query has its own W (`shared`: one W for all). The block adds its attention
 output to the last layer's state, which keeps the identity of the token. All queries use the same weights of the block.
