@@ -36,8 +36,11 @@ from lamina.mixers.pooling import OneLayer
 from lamina.model.inference import span_logits
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
+from lamina.training import trainer
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
+from tests.resuming import stopped_and_resumed
 from tests.utils.test_drawing import unpacked
 
 MIXERS: list[Any] = [
@@ -269,3 +272,29 @@ def test_command_prints_json(folder: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["example.csv", "example.png", "layers.csv"]
     refused = lamina(*command, "--example", "0-9")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
+def test_a_run_of_stages_is_resumed_loaded_and_measured(folder: Path, tmp_path: Path) -> None:
+    stages = [{"type": "learned", "init": "random"}, {"type": "compression", "size": 8}, {"type": "xception"}]
+    values = json.loads((folder / "recipe.json").read_text()) | {"mixer": stages}
+    values["train"] |= {"checkpoint_minutes": 0, "batch_tokens": 256}
+    recipe = parse_recipe(values)
+    whole = trainer.train(recipe, tmp_path / "run")
+    part = stopped_and_resumed(recipe, tmp_path / "part", before=2)
+    assert part.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert part.model.read_bytes() == whole.model.read_bytes()
+    assert [stage["type"] for stage in json.loads(whole.recipe.read_text())["tasks"]["main"]["mixer"]] == [
+        "learned",
+        "compression",
+        "xception",
+    ]
+    again = lamina("train", whole.recipe, "--out", tmp_path / "again", "--json")  # the recipe of a run is a recipe
+    assert again.code == 0, again.err
+    assert Run(tmp_path / "again").model.read_bytes() == whole.model.read_bytes()
+    result = lamina(
+        "layers", whole.path, "--data", folder / "few.json", "--json", "--out", tmp_path / "layers", "--threads", "1"
+    )
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert (found["mixer"], found["layers"]) == ("learned, compression, xception", [0, 1, 2])
+    assert sum(found["rows"][0]["weights"]) == pytest.approx(1, abs=1e-5)

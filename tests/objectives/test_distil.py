@@ -180,6 +180,20 @@ def test_the_papers_code_keeps_dropout_in_the_teachers_of_sdv() -> None:
         assert same(term.taught(model, batch), term.taught(model, batch)) != differs
 
 
+def test_the_windows_of_the_papers_code_include_the_current_weights() -> None:
+    """Its SDV with a window of one compares the model with itself; ours compares it with the step before."""
+    model, batch = model_of("span"), batch_of("span")
+    code, ours = distil(teacher="sdv", window=1, paper_code=True), distil(teacher="sdv", window=1)
+    for step in range(2):
+        code.before_step(model)
+        ours.before_step(model)
+        moved(model, step)
+        code.after_step(model)
+        ours.after_step(model)
+    assert same(code.taught(model, batch), outputs_with(model, batch, {}))
+    assert not same(ours.taught(model, batch), outputs_with(model, batch, {}))
+
+
 def test_the_papers_code_is_refused_for_other_options() -> None:
     for odd in ({"teacher": "ema"}, {"loss": "kl"}):
         with pytest.raises(ValueError, match="paper_code is for the teachers sda and sdv with the loss mse"):
