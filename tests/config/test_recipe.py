@@ -80,6 +80,39 @@ def test_set(file: Path, setting: str, read: Any) -> None:
     assert read(read_recipe(file, [setting]))
 
 
+STAGES = 'mixer=[{type="learned"}, {type="compression", size=64}, {type="xception"}]'
+
+
+def test_a_mixer_may_be_a_list_of_stages(file: Path) -> None:
+    recipe = read_recipe(file, [STAGES])
+    assert recipe.main.mixer.type == "learned, compression, xception"
+    written = file.with_name("stages.toml")
+    stages = "".join(
+        f"\n[[mixer]]\n{fields}\n" for fields in ('type="learned"', 'type="compression"\nsize=64', 'type="xception"')
+    )
+    written.write_text(file.read_text() + stages)
+    assert read_recipe(written) == recipe
+
+
+def test_a_recipe_with_stages_equals_its_json(file: Path) -> None:
+    recipe = read_recipe(file, [STAGES])
+    stages = json.loads(recipe.model_dump_json())["tasks"]["main"]["mixer"]
+    assert [stage["type"] for stage in stages] == ["learned", "compression", "xception"]
+    assert stages[0]["separate"] is False, "the default in front of another stage"
+    (file.parent / "recipe.json").write_text(recipe.model_dump_json())
+    assert read_recipe(file.parent / "recipe.json") == recipe
+
+
+def test_set_changes_one_stage(file: Path) -> None:
+    changed = read_recipe(file, [STAGES, "mixer.1.size=8", "mixer.2.type=convolution"])
+    assert changed == read_recipe(file, ['mixer=[{type="learned"}, {type="compression", size=8}, {type="convolution"}]'])
+    for setting in ("mixer.type=dot", "mixer.3.type=dot", "mixer.first.type=dot"):
+        with pytest.raises(LaminaError) as caught:
+            read_recipe(file, [STAGES, setting])
+        fix = "Fix: set a field of one of them, such as mixer.0.type, or set mixer itself"
+        assert str(caught.value) == f"--set {setting}: mixer is a list of 3 tables. {fix}"
+
+
 def test_the_last_setting_wins(file: Path) -> None:
     assert read_recipe(file, ["train.seed=1", "train.seed=2"]).train.seed == 2
 

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -105,15 +105,34 @@ def _apply(values: dict[str, Any], setting: str) -> None:
         for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # a setting without a task is for all tasks
             _apply(values, f"tasks.{task}.{setting}")
         return
-    *tables, field = parts
-    for table in tables:
-        values = values.setdefault(table, {})
-        if not isinstance(values, dict):
-            raise LaminaError(f"--set {setting}: {table} is not a table. Fix: set {table} itself")
+    table = _table_of(values, parts[:-1], setting)
     try:
-        values[field] = tomllib.loads(f"value = {text}")["value"]
+        table[parts[-1]] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        values[field] = text
+        table[parts[-1]] = text
+
+
+def _table_of(values: dict[str, Any], path: Sequence[str], setting: str) -> dict[str, Any]:
+    """Return the table at a path; missing tables are added. A number is a place in a list: `mixer.0`."""
+    table: Any = values
+    for number, name in enumerate(path):
+        if isinstance(table, list) and name.isdigit() and int(name) < len(table):
+            table = table[int(name)]
+        elif isinstance(table, dict):
+            table = table.setdefault(name, {})
+        else:
+            _refuse_path(path[:number], table, setting)
+    if not isinstance(table, dict):
+        _refuse_path(path, table, setting)
+    return table
+
+
+def _refuse_path(path: Sequence[str], value: object, setting: str) -> NoReturn:
+    name = ".".join(path)
+    if isinstance(value, list):
+        fix = f"set a field of one of them, such as {name}.0.type, or set {name} itself"
+        raise LaminaError(f"--set {setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
+    raise LaminaError(f"--set {setting}: {name} is not a table. Fix: set {name} itself")
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
@@ -123,17 +142,17 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     """
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    task, place = _task_of(".".join(map(str, problem["loc"])))
-    table = _shown(place)
-    name = task + table
+    task, place = _task_of(_path(problem["loc"]))
+    name = task + _shown(place)
+    types = TYPES.get(place.partition(".")[0], {})
     if problem["type"] == "extra_forbidden":
         return f"{name}: no such field. Fix: {_hint(place, model, task)}"
     if problem["type"] == "missing":
         return f"{name}: is missing. Fix: set {name} in the recipe or with --set"
     if problem["type"] == "union_tag_not_found":
-        return f"{name}.type: is missing. Fix: choose one of {', '.join(TYPES[table])}"
+        return f"{name}.type: is missing. Fix: choose one of {', '.join(types)}"
     if problem["type"] == "union_tag_invalid":
-        return f"{name}.type: there is no {problem['ctx']['tag']!r}. Fix: choose one of {', '.join(TYPES[table])}"
+        return f"{name}.type: there is no {problem['ctx']['tag']!r}. Fix: choose one of {', '.join(types)}"
     what, _, fix = problem["msg"].removeprefix("Value error, ").partition(" Fix: ")
     given = problem.get("input")
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
@@ -171,6 +190,15 @@ def _usual_fix(problem: ErrorDetails, name: str) -> str:
             return f"change {name or 'it'} in the recipe or with --set"
 
 
+def _path(loc: tuple[int | str, ...]) -> str:
+    """Return the place of a mistake with dots, without the tag that tells a list of mixers from one mixer.
+
+    >>> _path(("tasks", "main", "mixer", "one", "dot", "size")), _path(("tasks", "a", "mixer", "stages", 1, "dot", "size"))
+    ('tasks.main.mixer.dot.size', 'tasks.a.mixer.1.dot.size')
+    """
+    return re.sub(r"^(tasks\.[^.]+\.mixer)\.(?:one|stages)(?=\.|$)", r"\1", ".".join(map(str, loc)))
+
+
 def _task_of(place: str) -> tuple[str, str]:
     """Return the name of the task in a place, and the rest of the place. "main" is left out.
 
@@ -192,7 +220,12 @@ def _hint(place: str, model: type[BaseModel], task: str = "") -> str:
     close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
     if not close and table.partition(".")[0] not in TYPES:  # a field of another type does not fit here
         close = [field for field in fields if field.rpartition(".")[2] == last]
-    return f"did you mean {task}{_shown(close[0])}?" if close else f"choose one of {', '.join(siblings)}"
+    if not close:
+        return f"choose one of {', '.join(siblings)}"
+    stage = re.match(r"(\w+)\.(\d+)\.", place)
+    found = _shown(close[0])
+    found = found.replace(".", f".{stage[2]}.", 1) if stage and stage[1] in TYPES else found
+    return f"did you mean {task}{found}?"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -209,6 +242,13 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _shown(place: str) -> str:
-    """Return a place as recipes name it: without the type of its table."""
+    """Return a place as recipes name it: without the type of its table.
+
+    >>> _shown("mixer.dot.size"), _shown("mixer.1.dot.size"), _shown("mixer.1"), _shown("train.lr")
+    ('mixer.size', 'mixer.1.size', 'mixer.1', 'train.lr')
+    """
     table, *rest = place.split(".")
-    return ".".join([table, *rest[1:]]) if table in TYPES else place
+    if table not in TYPES:
+        return place
+    places = 1 if rest and rest[0].isdigit() else 0  # the place in a list comes before the type
+    return ".".join([table, *rest[:places], *rest[places + 1 :]])

@@ -21,7 +21,7 @@ from lamina.data.windows import WindowOptions
 from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
 from lamina.heads import OBJECTIVES, HeadOptions, SpanHeadOptions
-from lamina.mixers import LastLayerOptions, MixerOptions
+from lamina.mixers import LastLayerOptions, MixerOptions, OneOrStages
 from lamina.objectives import ObjectiveOptions, SpanLossOptions, TermsOptions
 from lamina.state_cache.options import CacheOptions
 
@@ -108,8 +108,8 @@ class TaskOptions(BaseModel):
 
     data: DataOptions
     """Data to train and score on."""
-    mixer: MixerOptions = LastLayerOptions()
-    """How to turn the hidden states of all layers into token vectors."""
+    mixer: OneOrStages = LastLayerOptions()
+    """How to turn the hidden states of all layers into token vectors: one mixer, or a list of stages."""
     head: HeadOptions = SpanHeadOptions()
     """Module that turns token vectors into the outputs of the task."""
     objective: ObjectiveOptions = SpanLossOptions()
@@ -225,8 +225,6 @@ class Recipe(BaseModel):
 
 # The tables whose field `type` decides which other fields exist, with the options of each type.
 TYPES: dict[str, dict[str, type[BaseModel]]] = {
-    table: {options.model_fields["type"].default: options for options in get_args(field.annotation)}
-    for model in (Recipe, TaskOptions)
-    for table, field in model.model_fields.items()
-    if field.discriminator
+    table: {options.model_fields["type"].default: options for options in get_args(get_args(registry)[0])}
+    for table, registry in (("mixer", MixerOptions), ("head", HeadOptions), ("objective", ObjectiveOptions))
 }
