@@ -84,6 +84,17 @@ def test_confidence_of_an_answer_is_that_of_its_own_text(reader: lamina.Reader) 
     assert many.confidence == pytest.approx(few.confidence, abs=1e-6), "it does not depend on the number of texts"
 
 
+def test_a_file_name_as_context_is_reported(reader: lamina.Reader, tmp_path: Path) -> None:
+    file = tmp_path / "my report.txt"
+    file.write_text("The mill was built by Ada Thorn.")
+    with pytest.warns(
+        lamina.LaminaWarning, match=r"is the name of a file, .* Fix: pass lamina\.read_document\('.*my report\.txt'\)"
+    ):
+        reader.answer("Who built the mill?", str(file))
+    with pytest.raises(TypeError, match=r"not PosixPath\. Fix: read the file with lamina\.read_document"):
+        reader.answer("Who built the mill?", file)  # type: ignore[call-overload]
+
+
 def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:
     usual = reader.answer(["Who?", "When?"], [cases.MILL, "Ada."])
     assert reader.answer((q for q in ("Who?", "When?")), (t for t in (cases.MILL, "Ada."))) == usual

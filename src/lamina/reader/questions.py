@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
+from pathlib import Path
 from typing import Any, overload
 
 from lamina.answers.across_contexts import BestQuotes
@@ -13,7 +15,7 @@ from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
 from lamina.config.recipe import TaskOptions
 from lamina.data.examples import Example
 from lamina.data.windows import cut_examples
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.inference import span_logits
 from lamina.reader.replies import Reply, reply_of
 from lamina.reader.trained import TrainedReader, check_text
@@ -21,6 +23,7 @@ from lamina.runs.load import Trained
 from lamina.tasks.kind import JsonObject, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.spans import SPANS
+from lamina.utils.files import holds
 from lamina.utils.progress import Progress, Silent
 
 
@@ -226,11 +229,20 @@ def texts_of(name: str, given: str | Iterable[str]) -> list[str]:
     """Return one text or several as a list; raise TypeError for anything else."""
     found = [given] if isinstance(given, str) else given
     if isinstance(found, bytes | Mapping) or not isinstance(found, Iterable):
-        raise TypeError(f"{name} must be a text or several texts, not {type(given).__name__}")
+        hint = f". Fix: read the file with lamina.read_document({str(given)!r}).text" if isinstance(given, Path) else ""
+        raise TypeError(f"{name} must be a text or several texts, not {type(given).__name__}{hint}")
     texts = list(found)
     if odd := [text for text in texts if not isinstance(text, str)]:
         raise TypeError(f"{name} must be texts, but one is {type(odd[0]).__name__}")
+    if name == "context" and (file := next((text for text in texts if _is_file(text)), None)) is not None:
+        what = f"context: {file!r} is the name of a file, and it is read as the text itself"
+        warnings.warn(f"{what}. Fix: pass lamina.read_document({file!r}).text", LaminaWarning, stacklevel=3)
     return texts
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a short text is the name of a file, such as "report.pdf"."""
+    return len(text) < 256 and "." in text and holds(Path(text).is_file)
 
 
 def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> None:

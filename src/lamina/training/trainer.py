@@ -163,6 +163,8 @@ def _fit(
     if any(task.augment.per_epoch for task in recipe.tasks.values()):
         progress.say("planning: augmenting the texts of every epoch once, to count its steps")
     known = begun["steps"] if begun else None
+    if options.minutes is not None and known is None:
+        progress.say("planning: measuring the speed, to find the steps that fit into train.minutes")
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
     _warn_of_late_terms(memories, len(plan))
     info["steps"] = len(plan)
