@@ -25,6 +25,7 @@ PAIRS: Final = (
     ("이라는", "라는"),
     ("이나", "나"),
 )
+# 도 is not among them: it also ends many nouns, such as 인지도 and 강원도.
 _ONE_FORM: Final = """
 의 에 만 에서 에게 까지 부터 보다 처럼 에는 에도 에서는 에서도 에서의 에게는 에게서 께서 마다 조차 까지의 부터의
 """
