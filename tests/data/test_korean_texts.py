@@ -77,6 +77,7 @@ WORDS = (
 )
 
 
+@pytest.mark.filterwarnings("ignore::lamina.errors.LaminaWarning")  # one of the vocabularies has no Hanja
 @given(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=8),
     st.lists(st.sampled_from(FORMS), min_size=8, max_size=8),
