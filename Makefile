@@ -1,7 +1,7 @@
 # On a fresh machine, run `make quickstart` and `make test`. See README.md.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test coverage check check-quickstart lint types clean
+.PHONY: help install quickstart test coverage docs check check-quickstart lint types dist clean
 
 python ?= python3.11
 stamp := .venv/.installed
@@ -10,7 +10,7 @@ context := docs/example.txt
 settings :=  # more options of `lamina train`
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /: /'
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
 
 install: $(stamp)  ## make .venv with every extra
 
@@ -32,17 +32,25 @@ test: $(stamp)  ## run the whole test suite
 coverage: $(stamp)  ## run the tests and print their line and branch coverage
 	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term-missing:skip-covered
 
-lint: $(stamp)
+docs: $(stamp)  ## write the field reference and build all pages into site/
+	@.venv/bin/python scripts/recipe_reference.py
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
+
+lint: $(stamp)  ## check the style with ruff
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 
-types: $(stamp)
+types: $(stamp)  ## check the types with mypy --strict
 	@.venv/bin/mypy
 
 check: lint types test  ## run ruff, mypy --strict and the tests
 
-check-quickstart: $(stamp)
+check-quickstart: $(stamp)  ## train the real quickstart and check its answers
 	@.venv/bin/python -m pytest -q -s tests/project/whole_quickstart.py
 
+dist: $(stamp)  ## build the wheel and the source archive into dist/, without a network
+	@rm -rf dist
+	@.venv/bin/python -m hatchling build
+
 clean:  ## remove the virtual environment and caches, not the runs
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist site

@@ -17,12 +17,12 @@ QUESTIONS = (
 
 
 def main() -> None:
-    command = ["lamina", "ask", "--context", "docs/example.txt", *QUESTIONS]
+    command = ["lamina", "ask", "docs/example.txt", *QUESTIONS]
     answer = subprocess.run(
         [ROOT / ".venv/bin" / command[0], *command[1:]], cwd=ROOT, check=True, capture_output=True, text=True
     )
     console = Console(record=True, width=96, file=io.StringIO())
-    shown = " \\\n    ".join(["lamina ask --context docs/example.txt", *(f'"{question}"' for question in QUESTIONS)])
+    shown = " \\\n    ".join(["lamina ask docs/example.txt", *(f'"{question}"' for question in QUESTIONS)])
     console.print(f"[bold green]$[/] {shown}", highlight=False)
     console.print(answer.stdout.rstrip(), markup=False, highlight=False)
     console.save_svg(str(ROOT / "docs" / "terminal.svg"), title="lamina")

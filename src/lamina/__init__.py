@@ -1,4 +1,4 @@
-"""Lamina: quoted answers from your own texts, or an honest "no answer", by small encoders that you train on a CPU.
+"""Lamina: quoted answers from your own texts, or "no answer", by small encoders that you train on a CPU.
 
     >>> import lamina
     >>> run = lamina.train("quickstart", "runs/quickstart")  # doctest: +SKIP
@@ -6,9 +6,13 @@
     >>> print(reader.answer("Who built the mill?", "The mill was built by Ada Thorn in 1820."))  # doctest: +SKIP
     Ada Thorn (confidence 0.91)
 
-``load`` returns a `Reader`, which answers, classifies, compares and embeds. ``train`` trains a recipe, ``evaluate`` scores a
-model on a data set, ``pipeline`` is the drop-in for the question-answering pipeline that transformers removed. Every name is
-imported when it is first used, so ``import lamina`` costs next to nothing.
+`train` trains a recipe on files or on rows in memory and returns a `Run`. `load` returns a `Reader`, which answers,
+classifies, compares and embeds, and which can be saved and uploaded to the hub. `evaluate` scores a model. `read_document`
+reads the text of a file. `pipeline` is the drop-in for the question-answering pipeline that transformers removed.
+
+The names in ``lamina.__all__`` and the public methods of these classes are stable: a minor version does not break them.
+Modules below `lamina` are not part of this promise; see docs/stability.md. Every name is imported when it is first used, so
+``import lamina`` takes little time.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 __all__ = [
+    "Document",
     "Example",
     "Label",
     "LaminaError",
@@ -31,6 +36,7 @@ __all__ = [
     "evaluate",
     "load",
     "pipeline",
+    "read_document",
     "read_recipe",
     "train",
 ]
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from lamina.config.recipe import Recipe
     from lamina.data.examples import Example
     from lamina.errors import LaminaError, LaminaWarning
+    from lamina.reader.documents import Document, read_document
     from lamina.reader.load import Reader, evaluate, load
     from lamina.reader.pipeline import pipeline
     from lamina.reader.replies import Reply
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
     from lamina.utils.run_folder import Run
 
 _HOMES = {
+    "Document": "reader.documents",
     "Example": "data.examples",
     "Label": "reader.sentences",
     "LaminaError": "errors",
@@ -63,6 +71,7 @@ _HOMES = {
     "evaluate": "reader.load",
     "load": "reader.load",
     "pipeline": "reader.pipeline",
+    "read_document": "reader.documents",
     "read_recipe": "config.parse",
     "train": "training.trainer",
 }

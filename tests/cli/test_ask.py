@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import lamina as library
 from lamina.answers.across_contexts import Quote
+from lamina.cli.ask_arguments import AT_ONCE
 from lamina.cli.conversation import HELP, Conversation, converse, reply_text
 from lamina.reader.documents import Document
 from lamina.reader.replies import Reply, reply_json
@@ -22,7 +25,7 @@ from tests.command import lamina
 from tests.golden import TRAINED, cases
 
 LAMINA = Path(sys.executable).with_name("lamina")
-STORY = "It rained.\nThe mill was built\nby Ada Thorn. It stood."
+STORY = "It rained.\nThe mill was built\nby Ada Thorn. It is red."
 PLACE = STORY.index("Ada")
 DOCUMENTS = [Document("a.txt", "Nothing."), Document("b.txt", STORY)]
 REPLY = Reply("Who?", Quote("Ada Thorn", 0.912, 1, PLACE, PLACE + 9), 0.05, (Quote("Ada", 0.03, 1, PLACE, PLACE + 3),))
@@ -112,6 +115,10 @@ def test_pipe_that_closes_early_is_no_error(model: Path) -> None:
     [
         (["Who?"], "is empty"),  # standard input is the text, and there is none
         (["--context", "-"], "read once"),
+        (["-"], "read once"),
+        (["report.pdf", "Who?"], "report.pdf: no such file. Fix: check the name; if it is a question, put it after --"),
+        (["notes/of/2024", "Who?"], "notes/of/2024: no such file"),
+        (["--contexts", "x", "--text", "y", "Who?"], "--contexts: reads files one after the other, but --text is kept"),
         (["--context", "-", "--context", "-", "Who?"], "read once"),
         (["--text", "caf\udce9", "Who?"], "text 1, character 3: not UTF-8"),
         (["--text", "x", "--model", "~nosuchuser/x", "Who?"], "~nosuchuser/x"),
@@ -123,6 +130,50 @@ def test_pipe_that_closes_early_is_no_error(model: Path) -> None:
 def test_mistakes(model: Path, arguments: list[str], message: str) -> None:
     result = lamina("ask", "--model", model, *arguments)
     assert result.code == 2 and message in result.err and result.out == ""
+
+
+def test_names_that_exist_are_texts_and_the_rest_are_questions(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mill.txt").write_text(cases.MILL)
+    (tmp_path / "Who built it?").write_text("It rained.")
+    ask = ("ask", "--model", model, "--threshold", "1e6", "--json")
+    one = json.loads(lamina(*ask, tmp_path / "mill.txt", "Who built it?", "When?").out)
+    assert [reply["question"] for reply in one] == ["Who built it?", "When?"]
+    assert {reply["context"] for reply in one} == {str(tmp_path / "mill.txt")}
+    named = json.loads(lamina(*ask, "--context", tmp_path / "mill.txt", "Who built it?", "When?").out)
+    assert one == named
+    piped = json.loads(lamina(*ask, "-", "When?", stdin=cases.MILL.encode()).out)
+    assert piped[0]["context"] == "standard input" and piped[0]["answer"] == one[1]["answer"]
+    lines = json.loads(lamina(*ask, tmp_path / "mill.txt", stdin=b"When?\n").out)
+    assert lines == one[1:]
+    after = json.loads(lamina(*ask, tmp_path / "mill.txt", "--", str(tmp_path / "mill.txt"), "nowhere.pdf").out)
+    assert [reply["question"] for reply in after] == [str(tmp_path / "mill.txt"), "nowhere.pdf"]
+
+
+def test_a_folder_and_many_files_are_read_one_after_the_other(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mill.txt").write_text(cases.MILL)
+    (tmp_path / "broken.pdf").write_text("not a PDF")
+    for number in range(AT_ONCE - 1):
+        (tmp_path / f"rain-{number}.txt").write_text("It rained.")
+    ask = ("ask", "--model", model, "--threshold", "1e6", "--json", "Who built it?")
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == AT_ONCE + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", library.LaminaWarning)
+        folder, many = lamina(*ask, tmp_path), lamina(*ask, *files)
+    assert folder.code == many.code == 0 and json.loads(folder.out) == json.loads(many.out)
+    for result in (folder, many):
+        assert re.search(r"lamina: warning: skipped .*broken\.pdf: ", result.err)
+        assert f"{AT_ONCE} files, 1 could not be read" in result.err
+    few = lamina(*ask, *files[:AT_ONCE])
+    assert few.code == 2 and "broken.pdf" in few.err and "skipped" not in few.err, "so few files are read at once"
+    mixed = lamina(*ask, tmp_path, "--text", "x")
+    assert mixed.code == 2 and "a folder is read file by file, but --text is kept in memory" in mixed.err
+
+
+def test_a_command_of_the_conversation_is_no_question(model: Path) -> None:
+    result = lamina("ask", "--model", model, "--text", cases.MILL, stdin=b"Who built it?\n:why\n")
+    assert result.code == 2 and result.out == ""
+    assert "standard input, line 2: :why is a command of the conversation, not a question. Fix: " in result.err
 
 
 def test_questions_that_are_not_utf8(model: Path) -> None:
@@ -155,17 +206,17 @@ def test_conversation(model: Path, tmp_path: Path) -> None:
             "never read",
         ]
     )
-    said: list[str] = []
+    printed: list[str] = []
     conversation = Conversation(library.load(model, device="cpu"), [], threshold=1e6, top_k=1)
-    converse(conversation, lambda: next(lines), said.append)
-    assert "name one with :context FILE" in said[0]
-    assert said[1] == "nothing has been asked yet"
-    assert said[2] == f"{tmp_path / 'mill.txt'}: {len(cases.MILL)} characters"
-    assert said[3].startswith("Q: Who built it?\nA: ") and "mill.txt, line 1" in said[3]
-    assert said[4].startswith("no answer: confidence") and len(said[4].splitlines()) == 1 + 2 * 5
-    assert said[5].count("\n") == 1 and said[6] == said[5]
-    assert said[7] == "nowhere.txt: no such file. Fix: check the path"
-    assert said[8] == HELP and len(said) == 9
+    converse(conversation, lambda: next(lines), printed.append)
+    assert "name one with :context FILE" in printed[0]
+    assert printed[1] == "There is no answer yet. Fix: ask a question first"
+    assert printed[2] == f"{tmp_path / 'mill.txt'}: {len(cases.MILL)} characters"
+    assert printed[3].startswith("Q: Who built it?\nA: ") and "mill.txt, line 1" in printed[3]
+    assert printed[4].startswith("no answer: confidence") and len(printed[4].splitlines()) == 1 + 2 * 5
+    assert printed[5].count("\n") == 1 and printed[6] == printed[5]
+    assert printed[7].startswith("nowhere.txt: no such file")
+    assert printed[8] == HELP and len(printed) == 9
     assert next(lines) == "never read"
 
 
@@ -177,7 +228,7 @@ def test_terminal_gets_a_prompt(model: Path, tmp_path: Path) -> None:
     with subprocess.Popen(run, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True) as process:
         os.close(theirs)
         seen = read_until(ours, "? ")
-        assert "Ask away" in seen
+        assert "Type a question" in seen
         os.write(ours, b"Who built it?\n")
         assert "A: " in read_until(ours, "\n? ")
         os.write(ours, b":why\n")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import lamina as library
+from lamina import cli
 from lamina.data.squad import to_squad
 from tests import tiny
 from tests.command import lamina
@@ -120,7 +124,7 @@ def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
         (["score", "--data", "nothing.json", "--predictions", "p.json"], "nothing.json"),
         (["ask", "--context", "nothing.txt", "Who?"], "nothing.txt"),
         (["recipes", "show", "quikstart"], "did you mean quickstart"),
-        (["data", "check", "nothing.json"], "no such file"),
+        (["data", "check", "nothing.json"], "no such data"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_2(
@@ -163,7 +167,7 @@ def test_inspect_counts_and_estimates(folder: Path) -> None:
     assert "parameters: " in lamina("inspect", folder / "small.toml", "--threads", 1).out
 
 
-def test_inspect_tells_what_a_store_will_take_and_what_a_run_was_worth(folder: Path) -> None:
+def test_inspect_reports_the_size_of_a_store_and_the_efficiency_of_a_run(folder: Path) -> None:
     frozen = ("--set", "tune.layers=1", "--set", "encoder.model=bert-base-cased")
     report = json.loads(lamina("inspect", folder / "small.toml", "--threads", 1, *frozen, "--f1", 75, "--json").out)
     tokens, store = report["training"]["tokens_per_epoch"], report["training"]["store"]
@@ -174,9 +178,9 @@ def test_inspect_tells_what_a_store_will_take_and_what_a_run_was_worth(folder: P
     assert full["training"]["store"] is None
     assert "efficiency" not in full
     assert "efficiency: " in lamina("inspect", folder / "run" / "recipe.json", "--threads", 1).out
-    said = lamina("inspect", folder / "run" / "recipe.json", "--threads", 1, "--set", "tune.layers=0").out
-    assert "efficiency: " not in said, "that is not what was trained"
-    assert "store: " in said
+    changed = lamina("inspect", folder / "run" / "recipe.json", "--threads", 1, "--set", "tune.layers=0").out
+    assert "efficiency: " not in changed, "the run was trained otherwise"
+    assert "store: " in changed
 
 
 def test_stores_are_listed_verified_and_cleared(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,11 +222,16 @@ def test_data_commands(folder: Path, tmp_path: Path) -> None:
 
 
 def test_recipes_are_listed_and_shown() -> None:
-    names = json.loads(lamina("recipes", "list", "--json").out)
-    assert {"quickstart", "squad2/baseline"} <= set(names)
-    for name in names:
-        first = lamina("recipes", "show", name).out.splitlines()[0]
-        assert first.startswith("# lamina train")
+    recipes = json.loads(lamina("recipes", "list", "--json").out)
+    assert {"quickstart", "squad2/baseline"} <= set(recipes)
+    for name, description in recipes.items():
+        first, second = lamina("recipes", "show", name).out.splitlines()[:2]
+        assert first == f"# {description}" and second.startswith("# lamina train")
+    printed = lamina("recipes", "list").out
+    lines = [line.split(maxsplit=1) for line in printed.splitlines() if line]
+    assert dict(lines) == recipes
+    groups = [{line.partition("/")[0] for line in group.splitlines() if "/" in line} for group in printed.split("\n\n")]
+    assert groups[0] == set() and all(len(group) == 1 for group in groups[1:]), "a group is a folder"
 
 
 @pytest.mark.slow
@@ -248,6 +257,90 @@ def test_closed_pipe_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("train",), ("data", "check")])
-def test_help_has_a_short_name(words: tuple[str, ...]) -> None:
-    short, long = (lamina(*words, option) for option in ("-h", "--help"))
-    assert short.code == long.code == 0 and short.out == long.out and "Usage" in short.out
+def test_help_has_several_names(words: tuple[str, ...]) -> None:
+    short, long, command = lamina(*words, "-h"), lamina(*words, "--help"), lamina("help", *words)
+    assert short.code == long.code == command.code == 0 and short.out == long.out == command.out and "Usage" in short.out
+
+
+def test_lamina_alone_prints_its_help() -> None:
+    assert lamina().out.strip() == lamina("-h").out.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("trian",), "lamina: no such command 'trian'. Fix: did you mean train or pretrain?"),
+        (("data", "chekc"), "lamina data: no such command 'chekc'. Fix: did you mean check?"),
+        (("help", "trian"), "lamina: help: there is no command 'trian'. Fix: did you mean train?"),
+        (("train",), "lamina train: missing argument 'RECIPE'. Fix: run `lamina train -h` to see what it takes"),
+        (("ask", "--treshold", "1"), "lamina ask: no such option: --treshold. Fix: did you mean --threads or --threshold?"),
+    ],
+)
+def test_a_mistake_on_the_command_line_gets_one_line(words: tuple[str, ...], line: str) -> None:
+    result = lamina(*words)
+    assert (result.code, result.out, result.err) == (2, "", f"{line}\n")
+
+
+def commands() -> dict[str, Any]:
+    """Return every command of the program, by its name with those of its groups."""
+    root = typer.main.get_command(cli.app)
+    found: dict[str, Any] = {}
+    for name, command in getattr(root, "commands", {}).items():
+        inner = getattr(command, "commands", None)
+        found |= {f"{name} {word}": one for word, one in inner.items()} if inner else {name: command}
+    return found
+
+
+PANELS = {"device": "Machine", "threads": "Machine", "allow_pickle": "Machine", "as_json": "Output", "data": "Data"}
+
+
+def test_options_that_several_commands_have_are_in_the_same_panel() -> None:
+    for name, command in commands().items():
+        for option in command.params:
+            if option.name in PANELS and option.param_type_name == "option":
+                assert option.rich_help_panel == PANELS[option.name], f"{name}: {option.name}"
+
+
+@pytest.mark.parametrize("name", ["ask", "predict"])
+def test_few_options_belong_to_one_command(name: str) -> None:
+    found = commands()
+    others = {option.name for other, command in found.items() if other != name for option in command.params}
+    own = [option.name for option in found[name].params if option.param_type_name == "option" and option.name not in others]
+    assert len(own) <= 8, own
+    options = [option for option in found[name].params if option.param_type_name == "option" and option.name != "help"]
+    assert all(option.rich_help_panel for option in options)
+
+
+def test_help_texts_are_short_sentences() -> None:
+    for name, command in commands().items():
+        texts = [command.help, *(getattr(option, "help", None) for option in command.params)]
+        for text in filter(None, texts):
+            for sentence in re.split(r"(?<=[.:;])\s", " ".join(text.split())):
+                assert len(sentence.split()) <= 25, f"{name}: {sentence}"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_for_the_shell_that_runs_it(shell: str) -> None:
+    """typer asks shellingham for the shell above; here a variable of typer names it."""
+    environment = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    run: list[str | Path] = [LAMINA, "--show-completion", shell]
+    done = subprocess.run(run, capture_output=True, text=True, env=environment, check=True)
+    assert "_LAMINA_COMPLETE=complete_" + shell in done.stdout
+
+
+def test_completion_knows_commands_and_options() -> None:
+    for words, expected in (("lamina tr", "train"), ("lamina ask --thr", "--threshold"), ("lamina data ch", "check")):
+        environment = os.environ | {"_LAMINA_COMPLETE": "complete_bash", "COMP_WORDS": words}
+        environment["COMP_CWORD"] = str(len(words.split()) - 1)
+        done = subprocess.run([LAMINA], capture_output=True, text=True, env=environment, check=False)
+        assert expected in done.stdout.split(), (words, done.stdout, done.stderr)
+
+
+def test_completion_installs_itself(tmp_path: Path) -> None:
+    """A real bash above the command, in an empty home: shellingham finds it, and its file is written."""
+    environment = os.environ | {"HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", f'"{LAMINA}" --install-completion; exit $?'], capture_output=True, text=True, env=environment, check=True
+    )
+    assert "bash completion installed" in done.stdout
+    assert "lamina" in (tmp_path / ".bashrc").read_text() and list(tmp_path.rglob("lamina.sh"))

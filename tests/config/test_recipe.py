@@ -226,7 +226,7 @@ def test_a_wrong_value_is_shown_with_the_allowed_values() -> None:
     )
     assert problem({"train": {"seed": "x"}}).endswith("(given: 'x'). Fix: give a whole number")
     narrow = parse_recipe({"data": {"train": "t"}, "window": {"length": 64, "query": 64}})
-    with pytest.raises(LaminaError, match=r"window\.length = 64 leaves -4 tokens of context beside a query of 64"):
+    with pytest.raises(LaminaError, match=r"window\.length: 64 leaves -4 tokens of context beside a query of 64"):
         build_on_meta(narrow)
 
 

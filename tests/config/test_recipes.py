@@ -27,11 +27,12 @@ REAL_ENCODER = ("quickstart", "sentences")  # the other recipes train a tiny enc
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_a_recipe_states_its_command_time_and_score(name: str) -> None:
-    first, second, third = recipe_path(name).read_text(encoding="utf-8").splitlines()[:3]
-    assert first.startswith((f"# lamina train {name}", f"# lamina train recipes/{name}.toml"))
-    assert second.startswith("# Time: ")
-    assert third.startswith("# Score: ")
+def test_a_recipe_states_its_description_command_time_and_score(name: str) -> None:
+    description, command, time, score = recipe_path(name).read_text(encoding="utf-8").splitlines()[:4]
+    assert re.fullmatch(r"# [A-Z].*[^.]\.", description) and len(description.split()) <= 14, "at most 13 words and the sign"
+    assert command.startswith((f"# lamina train {name}", f"# lamina train recipes/{name}.toml"))
+    assert time.startswith("# Time: ")
+    assert score.startswith("# Score: ")
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -130,8 +131,8 @@ def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
     longer = distils or any(task.augment.ramps_by_epoch for task in written)  # these have no effect in a first step or epoch
     settings = ["data.holdout=0.3", f"train.epochs={2 if longer else 0.5}", "train.threads=1"]
     settings += ["terms.distil.window=1"] if distils else []
-    if any(task.augment.unanswerable for task in written):  # the few questions are English, and no two texts are similar
-        settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["entity", "number"]']
+    if any(task.augment.unanswerable for task in written):  # the few texts are not similar
+        settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']
     for task, options in read_recipe(recipe_path(name)).tasks.items():
         data = few(tmp_path, task, options)
         place = "data" if task == "main" else f"tasks.{task}.data"

@@ -33,14 +33,7 @@ from lamina.training.schedules import share_of_peak
 from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.objectives.small import HEADS, batch_of, model_of, objective_of
-
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "techniques.md"
-
-
-def has_row(setting: str) -> bool:
-    """Return whether the documentation has a row with the setting that switches a technique on."""
-    return any(f"`{setting}" in row for row in DOCS.read_text(encoding="utf-8").splitlines() if row.startswith("|"))
-
+from tests.project.pages import assert_documented, technique
 
 # ---- terms
 
@@ -175,8 +168,8 @@ def test_the_memory_of_a_term_is_saved_and_loaded(name: str, tmp_path: Path) -> 
 
 
 @EACH_TERM
-def test_a_term_has_a_row_in_the_documentation(name: str) -> None:
-    assert has_row(f"terms.{name} = "), f"docs/techniques.md has no row for terms.{name}"
+def test_a_term_has_a_section_in_the_documentation(name: str) -> None:
+    assert_documented("losses", f"terms.{name}")
 
 
 # ---- runs of augmentations and schedules
@@ -264,8 +257,8 @@ def test_an_augmentation_trains(name: str, folder: Path, plain: Run, tmp_path: P
 
 
 @EACH_AUGMENTATION
-def test_an_augmentation_has_a_row_in_the_documentation(name: str) -> None:
-    assert has_row(f"augment.{name} = "), f"docs/techniques.md has no row for augment.{name}"
+def test_an_augmentation_has_a_section_in_the_documentation(name: str) -> None:
+    assert_documented("augmentation", f"augment.{name}")
 
 
 # ---- schedules
@@ -297,8 +290,8 @@ def test_a_schedule_trains_and_its_rates_are_recorded(name: str, folder: Path, t
 
 @EACH_SCHEDULE
 def test_a_schedule_has_a_row_in_the_documentation(name: str) -> None:
-    rows = DOCS.read_text(encoding="utf-8").splitlines()
-    assert any("`train.schedule = " in row and f'"{name}"' in row for row in rows), f"no row for the schedule {name}"
+    rows = technique("schedules", "train.schedule").splitlines()
+    assert any(row.startswith(f'| `train.schedule = "{name}"`') for row in rows), f"no row for the schedule {name}"
 
 
 def test_the_schedules_of_the_maths_and_the_recipe_have_the_same_names() -> None:

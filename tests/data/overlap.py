@@ -1,7 +1,7 @@
-"""A baseline that matches words: it finds the sentence most like the question, then a likely piece of it.
+"""A baseline that matches words: it finds the sentence most similar to the question, then a likely chunk of it.
 
-It shows how well the corpus can be answered without understanding. Nothing is learned. The overlap below which it gives
-no answer is chosen on the questions that it answers, so its scores are an upper bound.
+It shows how many questions can be answered without understanding. It is not trained. Its threshold for "no answer" is chosen
+on the questions that it answers, so its score is an upper bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEPS: Final = 40
 
 
 def overlap_baseline(corpus: SquadCorpus) -> dict[str, str]:
-    """Return an answer for every question id; empty if the overlap is too small."""
+    """Return an answer for every question id, "" if the overlap is too small."""
     texts: dict[str, str] = {}
     overlaps: dict[str, float] = {}
     golds: dict[str, list[str]] = {}
@@ -67,7 +67,7 @@ def _answer(question: str, sentences: list[str], idf: dict[str, float]) -> tuple
 
 
 def _chunk(question: str, sentence: str) -> str:
-    """Return the piece of the sentence that fits the question word."""
+    """Return the chunk of the sentence that fits the question word."""
     lowered = question.lower()
     if " month" in lowered:
         return _first(_MONTH.findall(sentence))
@@ -87,7 +87,7 @@ _OPENERS: Final = ("The", "A", "An", "It", "Its", "He", "His", "She", "Her", "In
 
 
 def _tail(sentence: str, asked: set[str]) -> str:
-    """Return the last few words, which often have the new information."""
+    """Return the last few words, which are often the new information."""
     words = [word for word in sentence.rstrip(".").split(" ") if word.lower() not in asked]
     return " ".join(words[-3:])
 

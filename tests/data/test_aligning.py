@@ -1,4 +1,4 @@
-"""The place of an answer in its context."""
+"""Find the place of an answer in its context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lamina.data.examples import Answer
         ("owl owl owl", "owl", 99, Answer("owl", 8)),
         ("owl owl owl", "owl", -5, Answer("owl", 0)),
         ("owl owl owl", "owl", None, Answer("owl", 0)),
-        ("OWL owl", "owl", 0, Answer("owl", 4)),  # an exact match comes first
+        ("OWL owl", "owl", 0, Answer("owl", 4)),  # the exact text comes first
         ("Owl OWL", "owl", 5, Answer("OWL", 4)),
         ("a barn\n\u00a0owl", " barn  owl ", 0, Answer("barn\n\u00a0owl", 2)),
         ("un cafe\u0301 noir", "caf\u00e9", 0, Answer("cafe\u0301", 3)),
@@ -50,4 +50,4 @@ def test_nearest_quotes_the_context(context: str, first: int, length: int, form:
     if found is not None:
         assert context.startswith(found.text, found.start)
     if text.strip() and context[first : first + length].strip() == context[first : first + length]:
-        assert found is not None or "\u1100" in context  # a lone Hangul consonant may join the next character
+        assert found is not None or "\u1100" in context  # a lone Hangul consonant may join the next letter

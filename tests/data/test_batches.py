@@ -30,7 +30,7 @@ def test_pack_covers_everything_in_order_within_its_budgets(lengths: list[int], 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 200), st.integers(1, 7))
-def test_pack_begins_a_run_only_when_the_item_does_not_fit(lengths: list[int], tokens: int, rows: int) -> None:
+def test_pack_starts_a_run_only_if_the_item_does_not_fit(lengths: list[int], tokens: int, rows: int) -> None:
     runs = pack(np.array(lengths, np.int64), tokens, rows)
     for run, following in pairwise(runs):
         grown = [*run.tolist(), int(following[0])]
@@ -66,5 +66,5 @@ def test_batch_on_another_device_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 5])
-def test_item_longer_than_the_budget_is_alone(tokens: int) -> None:
+def test_an_item_longer_than_the_budget_is_a_run_of_its_own(tokens: int) -> None:
     assert [run.tolist() for run in pack(np.array([9, 1, 9]), tokens)] == [[0], [1], [2]]

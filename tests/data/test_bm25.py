@@ -140,7 +140,7 @@ def test_neighbours_command(tmp_path: Path) -> None:
     result = lamina("data", "contexts", tmp_path / "dev.json", "--bm25", 3, "--out", out, "--seed", 5)
     expected = with_neighbours(load_examples(str(tmp_path / "dev.json")), 3, seed=5)
     assert result.code == 0 and f"{out}: 60 questions with {expected.paragraphs} contexts" in result.out
-    assert f"{expected.hits} other paragraphs hold an answer's text by chance and were passed over" in result.out
+    assert f"{expected.hits} other paragraphs hold the text of an answer by chance and are left out" in result.out
     assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == expected.questions
     report: dict[str, Any] = json.loads(
         lamina("data", "contexts", tmp_path / "dev.json", "--bm25", 2, "--out", out, "--hits", "answerable", "--json").out
@@ -148,7 +148,7 @@ def test_neighbours_command(tmp_path: Path) -> None:
     assert report["questions"] == 60 and report["contexts"] == 120 and report["out"] == str(out)
     for arguments, message in (
         (("--bm25", 0, "--out", out), "bm25"),
-        (("--bm25", 2, "--out", tmp_path / "x.csv"), "name another"),
+        (("--bm25", 2, "--out", tmp_path / "x.csv"), "Fix: name it .jsonl or .json"),
         (("--bm25", 2, "--out", tmp_path / "x.txt"), "unknown ending"),
         (("--bm25", 2, "--out", tmp_path / "dev.json"), "is the original, which is never overwritten. Fix: name another file"),
     ):

@@ -61,12 +61,12 @@ def test_first_articles_do_not_depend_on_their_number(split: Split) -> None:
     assert make(split, articles=17)["data"] == corpus(split)["data"][:17]
 
 
-def test_first_words_are_the_same_on_every_platform() -> None:
+def test_the_corpus_starts_with_the_same_words_on_every_platform() -> None:
     assert [article["title"] for article in corpus("train")["data"][:2]] == FIRST_TITLES
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_corpus_parses(split: Split) -> None:
+def test_the_reader_reads_it_without_problems(split: Split) -> None:
     examples = list(squad.parse_corpus(corpus(split), "fables"))
     assert len(examples) == len(questions(split))
 
@@ -174,7 +174,7 @@ def test_no_question_form_is_used_by_two_relations_of_a_kind() -> None:
 
 
 def name_words(split: Split) -> set[str]:
-    """Return every word that names of a split can have."""
+    """Return every word that names of a split can contain."""
     lexicon = LEXICONS[split]
     joined = (
         (lexicon.surname_heads, lexicon.surname_tails),
@@ -218,8 +218,8 @@ def test_matching_words_is_not_enough() -> None:
     assert score_squad2(golds, predictions)["f1"] < 45
 
 
-def test_question_alone_does_not_predict_whether_it_has_an_answer() -> None:
-    """Classify with naive Bayes over the words of the training questions: hardly better than always answering."""
+def test_the_question_alone_does_not_reveal_whether_it_is_answerable() -> None:
+    """Naive Bayes over the words of train questions is hardly better than always answering."""
     counts = {flag: Counter[str]() for flag in (False, True)}
     sizes = Counter(qa["is_impossible"] for qa in questions("train"))
     for qa in questions("train"):

@@ -50,7 +50,7 @@ def test_rows_depend_on_the_seed_and_not_on_their_number(task: SentenceTask, spl
     assert make_sentences(task, split, count=0) == []
 
 
-def test_first_words_are_the_same_on_every_platform() -> None:
+def test_it_starts_with_the_same_words_on_every_platform() -> None:
     assert rows("sentiment", "train")[0].first == FIRST
 
 
@@ -116,10 +116,10 @@ def _phrases(split: Split) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_every_template_of_opinions_is_used(split: Split) -> None:
-    texts_made = [row.first for row in make_sentences("sentiment", split, count=1500)]
+    texts = [row.first for row in make_sentences("sentiment", split, count=1500)]
     for template in chain.from_iterable(_phrases(split)):
         longest = max(re.split(r"\{\w+\}", template), key=len).strip()
-        assert any(longest.lower() in text.lower() for text in texts_made), template
+        assert any(longest.lower() in text.lower() for text in texts), template
     assert {way for ways in WAYS.values() for way, _ in ways} == set(PHRASES[split].__slots__)
     assert all(len(aspects) > 1 for _, aspects in ASPECTS.values())
 
@@ -161,7 +161,7 @@ def test_similarity_counts_facts() -> None:
     assert similarity(one, other) == 0
 
 
-def test_changes_change_the_facts() -> None:
+def test_changed_statements_differ() -> None:
     drawn = source()
     for _ in range(50):
         one = opposed(drawn)
@@ -182,7 +182,7 @@ def overlap(row: Sentence) -> float:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_word_overlap_does_not_predict_paraphrases(split: Split) -> None:
+def test_word_overlap_does_not_reveal_paraphrases(split: Split) -> None:
     shares = np.array([overlap(row) for row in rows("paraphrase", split)])
     same = np.array([row.label == "1" for row in rows("paraphrase", split)])
     best = max(max(np.mean((shares >= cut) == same), np.mean((shares < cut) == same)) for cut in np.unique(shares))
@@ -191,14 +191,14 @@ def test_word_overlap_does_not_predict_paraphrases(split: Split) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_word_overlap_predicts_similarity_only_partly(split: Split) -> None:
+def test_word_overlap_reveals_similarity_only_partly(split: Split) -> None:
     shares = [overlap(row) for row in rows("similarity", split)]
     scores = [float(row.label or "nan") for row in rows("similarity", split)]
     assert 0.3 < np.corrcoef(shares, scores)[0, 1] < 0.7
 
 
-def test_word_counts_do_not_predict_sentiment() -> None:
-    """Classify with naive Bayes over single words, which ignores negation and reported opinions."""
+def test_counted_words_do_not_reveal_sentiment() -> None:
+    """Naive Bayes over single words cannot see negation, nor whose opinion a word is."""
     counts = {label: Counter[str]() for label in "01234"}
     for row in rows("sentiment", "train"):
         counts[row.label or ""].update(words(row.first))

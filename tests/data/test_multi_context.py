@@ -59,7 +59,7 @@ def test_every_format_gives_the_same_examples(tmp_path: Path, name: str) -> None
     assert load_examples(str(path)) == EXAMPLES, "the name leads to the right reader"
 
 
-def test_written_files_are_read_back(tmp_path: Path) -> None:
+def test_written_questions_are_read_again(tmp_path: Path) -> None:
     for name in ("b.json", "b.jsonl", "b.jsonl.xz"):
         multi_context.write_questions(tmp_path / name, [OWLS, MOON])
         assert load_examples(str(tmp_path / name)) == EXAMPLES
@@ -83,7 +83,7 @@ def test_question_has_one_article(tmp_path: Path) -> None:
     assert len({example.article for example in examples[6:]}) == 1 and examples[6].article.startswith("context-")
 
 
-def test_several_answers_and_none_that_is_looked_at(tmp_path: Path) -> None:
+def test_several_answers_and_ignored_answers(tmp_path: Path) -> None:
     both = {"qa": OWLS["qa"] | {"answers": ["owl", "barn owl", "owl"]}, "paragraphs": OWLS["paragraphs"][2:]}
     path = written(tmp_path / "a.jsonl", [both])
     assert multi_context.read_multi_context(path)[0].answers == (Answer("owl", 7), Answer("barn owl", 2))
@@ -105,9 +105,9 @@ def test_answers_in_no_paragraph_are_warned_about(tmp_path: Path) -> None:
     path = written(
         tmp_path / "a.jsonl", [OWLS, MOON, {"qa": {"question": "Who?", "answer": "cat"}, "paragraphs": OWLS["paragraphs"]}]
     )
-    with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions state an answer that none of their paragraphs holds"):
+    with pytest.warns(LaminaWarning, match=r"a\.jsonl: 1 of 3 questions have an answer that is in none of their paragraphs"):
         assert multi_context.read_multi_context(path)[:5] == EXAMPLES
-    with pytest.warns(LaminaWarning, match="1 of 3 questions state an answer"):
+    with pytest.warns(LaminaWarning, match="1 of 3 questions have an answer"):
         assert not multi_context.check_multi_context(path).problems
     table = tmp_path / "table.jsonl"
     table.write_text(json.dumps({"qa": 1, "question": "Who?", "context": "An owl.", "answer": "owl"}))
@@ -116,7 +116,7 @@ def test_answers_in_no_paragraph_are_warned_about(tmp_path: Path) -> None:
 
 def test_duplicate_ids(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", [OWLS, OWLS])
-    with pytest.raises(LaminaError, match=r"a\.jsonl: line 2\.qa: the id 'owl' is not unique: .*duplicate_ids"):
+    with pytest.raises(LaminaError, match=r"a\.jsonl, line 2\.qa: the id 'owl' is not unique\. Fix: .*duplicate_ids"):
         load_examples(str(path))
     examples = load_examples(str(path), duplicate_ids="rename")
     assert [e.group for e in examples] == ["owl"] * 3 + ["owl~2"] * 3 and len({e.id for e in examples}) == 6
@@ -125,7 +125,7 @@ def test_duplicate_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"qa": None}, 'line 2: not a question with paragraphs: expected {"qa"'),
+        ({"qa": None}, 'line 2: not a question with paragraphs. Fix: write {"qa"'),
         ({"qa": {}}, "line 2.qa: question is missing"),
         ({"qa": {"question": " ", "answer": "x"}}, "line 2.qa: question is empty"),
         ({"qa": {"question": "Who?"}}, "line 2.qa: answers are missing"),
@@ -143,9 +143,9 @@ def test_duplicate_ids(tmp_path: Path) -> None:
         ({"paragraphs": [{"contents": "a \ud800"}]}, "line 2.paragraphs[0]: contents holds half a character"),
         (
             {"paragraphs": [{"contents": "an owl", "answers": [{"text": "owl", "answer_start": 2}]}]},
-            "line 2.paragraphs[0]: answer 'owl' is not at answer_start 2: mend it",
+            "line 2.paragraphs[0]: answer 'owl' is not at answer_start 2. Fix: correct it",
         ),
-        ({"paragraphs": [{"contents": "a cat", "answers": ["owl"]}]}, "answer 'owl' is not in the contents: mend it"),
+        ({"paragraphs": [{"contents": "a cat", "answers": ["owl"]}]}, "answer 'owl' is not in the contents. Fix: correct it"),
     ],
 )
 def test_mistakes_raise_one_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -154,7 +154,7 @@ def test_mistakes_raise_one_line(tmp_path: Path, change: dict[str, Any], message
     path.write_text(json.dumps(MOON) + "\n" + json.dumps(broken) + "\n")
     with pytest.raises(LaminaError) as caught:
         load_examples(str(path))
-    assert str(caught.value).startswith(f"{path}: ") and message in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}, ") and message in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ def test_mistakes_raise_one_line(tmp_path: Path, change: dict[str, Any], message
     [
         ("a.jsonl", json.dumps(MOON) + '\n{"qa": ', "line 2: not JSON"),
         ("a.json", json.dumps([MOON])[:-9], "truncated"),
-        ("a.json", "[]", "not SQuAD JSON"),
+        ("a.json", "[]", "holds no questions"),
         ("a.json", json.dumps({"qa": {}, "paragraphs": []}), "not SQuAD JSON"),
-        ("a.json", json.dumps([{"qa": {}}]), r"\[0\]: paragraphs are missing: give at least one"),
+        ("a.json", json.dumps([{"qa": {}}]), r"\[0\]: paragraphs are missing\. Fix: give at least one"),
     ],
 )
-def test_files_of_other_formats_raise(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_files_without_questions(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(LaminaError, match=message):
         load_examples(str(tmp_path / name))
@@ -178,7 +178,12 @@ def test_check_lists_every_problem(tmp_path: Path) -> None:
     result = lamina("data", "check", path, "--json")
     report = json.loads(result.out)
     assert result.code == 2
-    assert [line.split(": ")[1] for line in report["problems"]] == ["line 2", "line 2.qa", "line 2.qa", "line 4.qa"]
+    assert [line.split(": ")[0].split(", ")[1] for line in report["problems"]] == [
+        "line 2",
+        "line 2.qa",
+        "line 2.qa",
+        "line 4.qa",
+    ]
     assert report["counts"] == {
         "articles": 2,
         "contexts": 5,
@@ -204,8 +209,8 @@ def spell(letters: list[tuple[str, Form]]) -> str:
 @given(SPELLED, SPELLED.filter(bool))
 @example([("각", "NFD"), ("가", "NFD")], [("가", "NFD")])
 @example([("é", "NFD"), ("e", "NFC")], [("e", "NFC")])
-def test_first_occurrence_in_any_unicode_form(context: list[tuple[str, Form]], wanted: list[tuple[str, Form]]) -> None:
-    """Compare letter by letter, as a reader would: the form of either text changes neither the answer nor its place."""
+def test_the_first_occurrence_in_any_unicode_form(context: list[tuple[str, Form]], wanted: list[tuple[str, Form]]) -> None:
+    """Compare letter by letter: the Unicode form of neither text changes the result."""
     letters, sought = "".join(letter for letter, _ in context), "".join(letter for letter, _ in wanted)
     at = letters.find(sought)
     found = find_first(spell(context), spell(wanted))
@@ -216,7 +221,7 @@ def test_first_occurrence_in_any_unicode_form(context: list[tuple[str, Form]], w
 
 
 @given(SPELLED.filter(bool), st.data())
-def test_quote_of_a_text_is_found_in_it(context: list[tuple[str, Form]], data: st.DataObject) -> None:
+def test_a_quote_of_a_text_is_found_in_it(context: list[tuple[str, Form]], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(context) - 1))
     last = data.draw(st.integers(first + 1, len(context)))
     text = spell(context)
@@ -232,12 +237,12 @@ def test_every_character_that_decomposes_keeps_its_place() -> None:
         apart = unicodedata.normalize("NFD", character)
         composed, places = _composed.__wrapped__(f"<{apart}>")
         assert composed == unicodedata.normalize("NFC", f"<{character}>")
-        if not unicodedata.category(character).startswith("M"):  # a mark belongs to the letter before it
+        if not unicodedata.category(character).startswith("M"):  # a mark is part of the letter before it
             assert places[:2] == [0, 1] and places[-2:] == [1 + len(apart), 2 + len(apart)]
 
 
-def test_place_within_a_changed_character_is_no_place() -> None:
-    """Use a text that is reordered and composed to two characters, of which the original does not have the second."""
+def test_an_answer_cannot_start_inside_a_changed_grapheme() -> None:
+    """The grapheme composes to two characters, and the second has no place in the original."""
     context = "a\u0301\u0323 and a\u0301"
     composed = unicodedata.normalize("NFC", context)
     assert composed.startswith("ạ\u0301")

@@ -24,7 +24,7 @@ YES_NO = Labels(("no", "yes"))
 
 
 def family(name: str, folder: Path) -> Path:
-    """Write a tokenizer with a vocabulary of single letters and the special tokens of that family."""
+    """Return a vocabulary of single letters with the special tokens of a family."""
     marks = ("<s>", "</s>") if name == "roberta" else ("[CLS]", "[SEP]")
     letters = sorted(pre_tokenizers.ByteLevel.alphabet()) if name == "roberta" else [*"abcdefghijklmnopqrstuvwxyz.?", "▁"]
     vocabulary = {token: i for i, token in enumerate([marks[0], "<pad>", marks[1], "<unk>", *letters])}
@@ -82,7 +82,7 @@ TEXTS = st.text("abc xyz.?", min_size=1, max_size=30).map(lambda text: f"a{text.
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6), length=st.integers(6, 40))
-def test_windows_equal_those_of_the_library(ours: Tokenizer, pairs: list[tuple[str, str]], length: int) -> None:
+def test_windows_equal_those_of_the_tokenizers_package(ours: Tokenizer, pairs: list[tuple[str, str]], length: int) -> None:
     library = raw(ours, length)
     rows = [Sentence(str(i), first, second) for i, (first, second) in enumerate(pairs)]
     check_equal(quiet(rows, ours, length=length, sides=1), [library.encode(*pair) for pair in pairs])
@@ -103,7 +103,7 @@ PAIRS = [
 ]
 
 
-def test_items_labels_and_batches_of_pairs_in_two_windows() -> None:
+def test_items_labels_and_batches_of_pairs_encoded_separately() -> None:
     windows = make_sentence_windows(PAIRS, tokenizer(), YES_NO, length=16, sides=2)
     assert (len(windows), windows.items, windows.sides) == (6, 3, 2)
     assert windows.example.tolist() == [0, 0, 1, 1, 2, 2]
@@ -124,26 +124,26 @@ def test_scores_are_labels() -> None:
     assert windows.labels.tolist() == pytest.approx([3.8])
 
 
-@pytest.mark.parametrize(("sides", "counts"), [(1, "2 of 3 pairs"), (2, "1 of 6 texts")])
-def test_long_texts_are_cut_with_one_warning(sides: int, counts: str) -> None:
-    with pytest.warns(LaminaWarning, match=rf"{counts} are longer than window\.length = 7 and are cut") as caught:
+@pytest.mark.parametrize(("sides", "count"), [(1, "2 of 3 pairs"), (2, "1 of 6 texts")])
+def test_long_texts_are_cut_with_one_warning(sides: int, count: str) -> None:
+    with pytest.warns(LaminaWarning, match=rf"{count} are longer than window\.length = 7 and are cut") as caught:
         windows = make_sentence_windows(PAIRS, tokenizer(), YES_NO, length=7, sides=sides)
     assert len(caught) == 1
     assert windows.lengths.max() == 7
 
 
-def test_unusable_sentence_is_named() -> None:
+def test_an_error_names_the_sentence() -> None:
     with pytest.raises(LaminaError, match=r"sentence b: has no second text.*data\.columns\.second"):
         make_sentence_windows([PAIRS[0], Sentence("b", "x")], tokenizer(), YES_NO, length=16, sides=2)
     with pytest.raises(LaminaError, match="sentence b: has no second text"):
         make_sentence_windows([PAIRS[0], Sentence("b", "x")], tokenizer(), YES_NO, length=16, sides=1)
-    with pytest.raises(LaminaError, match=r"sentence z: the label 'maybe' is none of data\.classes: no, yes"):
+    with pytest.raises(LaminaError, match=r"sentence z: the label 'maybe' is not in data\.classes\. Fix: .* one of no, yes"):
         make_sentence_windows([Sentence("z", "x", None, "maybe")], tokenizer(), YES_NO, length=16, sides=1)
-    with pytest.raises(LaminaError, match=r"window\.length = 4 is too short: 3 of them are special tokens"):
+    with pytest.raises(LaminaError, match=r"window\.length: 4 is too short, 3 of them are special tokens"):
         make_sentence_windows(PAIRS, tokenizer(), YES_NO, length=4, sides=1)
 
 
-def test_fingerprint_differs_for_different_inputs() -> None:
+def test_different_windows_have_different_fingerprints() -> None:
     def of(rows: list[Sentence], labels: Labels = YES_NO, length: int = 16, sides: int = 1) -> str:
         return make_sentence_windows(rows, tokenizer(), labels, length=length, sides=sides).fingerprint
 

@@ -28,8 +28,8 @@ def complaint(path: Path, columns: ColumnOptions | None = None, *, skip_broken: 
         read_sentences(path, SentenceReading(columns or ColumnOptions(), skip_broken))
     text = str(caught.value)
     assert "\n" not in text
-    assert text.startswith(f"{path}: ")
-    return text.removeprefix(f"{path}: ")
+    assert text.startswith((f"{path}: ", f"{path}, "))
+    return text[len(f"{path}: ") :]
 
 
 # ---- real files
@@ -60,7 +60,7 @@ def test_real_files_are_read_whole(shared: Path, name: str, rows: int) -> None:
 def test_quora_has_two_broken_lines(shared: Path) -> None:
     path = shared / "data" / "quora-dev-20212.csv.xz"
     assert complaint(path) == (
-        "line 2577: is_duplicate is empty: 2 of 20214 rows are broken: mend them or set data.skip_broken=true"
+        "line 2577: is_duplicate is empty: 2 of 20214 rows are broken. Fix: correct them, or set data.skip_broken=true"
     )
     with pytest.warns(LaminaWarning, match="2 of 20214 rows are broken and skipped, at line 2577, 14222;") as caught:
         sentences = read_sentences(path, SentenceReading(skip_broken=True))
@@ -68,7 +68,7 @@ def test_quora_has_two_broken_lines(shared: Path) -> None:
     assert len(sentences) == 20212
 
 
-def test_quotes_of_real_files(shared: Path) -> None:
+def test_quotes_of_real_files_have_their_csv_meaning_only_in_csv(shared: Path) -> None:
     korean = read_sentences(shared / "data" / "korsts-train.tsv.xz")
     text = lzma.decompress((shared / "data" / "korsts-train.tsv.xz").read_bytes()).decode()
     assert [[s.first, s.second] for s in korean] == [
@@ -89,7 +89,7 @@ ROWS = [Sentence("x", "an owl, flying", "birds fly; some", "4.5"), Sentence("y",
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz", "own.tsv.xz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_header_decides_the_delimiter(tmp_path: Path, delimiter: str, name: str, end: str, mark: str) -> None:
+def test_the_header_line_decides_the_delimiter(tmp_path: Path, delimiter: str, name: str, end: str, mark: str) -> None:
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
     writer.writerows([["id", "score", "sentence1", "sentence2"], *([s.id, s.label, s.first, s.second] for s in ROWS)])
@@ -113,7 +113,7 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), min_siz
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6), st.sampled_from(",;\t"))
-def test_csv_written_by_python_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
+def test_output_of_the_csv_module_is_read_back(tmp_path: Path, rows: list[tuple[str, str]], delimiter: str) -> None:
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *rows])
     found = read_sentences(file(tmp_path, out.getvalue()), SentenceReading(labelled=False))
@@ -125,14 +125,14 @@ PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n\t"), min
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PLAIN, min_size=1, max_size=8))
-def test_quote_out_of_place_between_tabs_makes_all_quotes_letters(tmp_path: Path, texts: list[str]) -> None:
-    texts = ['"Owls" fly.', '"Mice" do not.', 'He said: 5" of rain.', *(text.replace('""', '"') for text in texts)]
+def test_one_quote_out_of_place_between_tabs_makes_all_quotes_ordinary(tmp_path: Path, texts: list[str]) -> None:
+    texts = ['"Owls" fly.', '"Mice" do not.', 'He wrote: 5" of rain.', *(text.replace('""', '"') for text in texts)]
     lines = ["text\tlabel", *(f"{text}\t1" for text in texts)]
     found = read_sentences(file(tmp_path, "\n".join(lines) + "\n"))
     assert [s.first for s in found] == [text.strip() for text in texts]
 
 
-def test_unclosed_quote_breaks_only_its_row(tmp_path: Path) -> None:
+def test_an_open_quote_breaks_only_its_own_row(tmp_path: Path) -> None:
     text = 'text,label\n"one ""1""",0\n"two,1\n"three ""3""",0\nfour,1\n"five\nlines",1\n'
     path = file(tmp_path, text)
     assert complaint(path).startswith("line 3: ")
@@ -141,19 +141,19 @@ def test_unclosed_quote_breaks_only_its_row(tmp_path: Path) -> None:
     assert [s.first for s in found] == ['one "1"', 'three "3"', "four", "five\nlines"]
 
 
-def test_limit_on_cells_is_restored(tmp_path: Path) -> None:
+def test_the_limit_on_cells_is_always_restored(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
     kept = []
     for text in ("text,label\na,1\n", "when,where\n1,2\n", 'text,label\n"a,1\n'):
         try:
             read_sentences(file(tmp_path, text))
         except LaminaError as error:
-            kept.append(error)  # its frames stay alive
+            kept.append(error)  # keeps its frames alive
         assert csv.field_size_limit() == limit
     assert len(kept) == 2
 
 
-def test_long_text_is_read(tmp_path: Path) -> None:
+def test_a_long_text_is_read(tmp_path: Path) -> None:
     long = "word " * 60_000
     assert read_sentences(file(tmp_path, f'text,label\n"{long}",1\n'))[0].first == long.strip()
     assert csv.field_size_limit() < len(long), "the limit of the process is restored"
@@ -178,12 +178,13 @@ def test_named_columns_win(tmp_path: Path) -> None:
     assert read_sentences(path, SentenceReading(ColumnOptions(second="sentence2"))) == [Sentence("1", "a", "b", "2")]
 
 
-def test_missing_columns_raise(tmp_path: Path) -> None:
+def test_missing_columns(tmp_path: Path) -> None:
     path = file(tmp_path, "key,tweet,mood\n1,a,b\n")
-    assert complaint(path) == "which column is the text? Name it with data.columns.first: it has key, tweet, mood"
-    said = complaint(path, ColumnOptions(first="twet"))
-    assert said == "no column 'twet' (data.columns.first): it has key, tweet, mood: did you mean 'tweet'?"
-    assert "which column is the label?" in complaint(path, ColumnOptions(first="tweet"))
+    assert complaint(path) == ("no column is surely the text: it has key, tweet, mood. Fix: name it with data.columns.first")
+    assert complaint(path, ColumnOptions(first="twet")) == (
+        "no column 'twet' (data.columns.first): it has key, tweet, mood. Fix: did you mean 'tweet'?"
+    )
+    assert "no column is surely the label" in complaint(path, ColumnOptions(first="tweet"))
 
 
 def test_without_labels(tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_without_labels(tmp_path: Path) -> None:
     expected = [Sentence("1", "owls fly"), Sentence("2", "mice do not")]
     assert read_sentences(path, SentenceReading(labelled=False)) == expected
     assert read_sentences(path, SentenceReading(ColumnOptions(label="sentiment"), labelled=False)) == expected
-    assert "which column is the label?" in complaint(path)
+    assert "no column is surely the label" in complaint(path)
 
 
 def test_ids_are_made_unique(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_ids_are_made_unique(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("3\tx\ta", "the header has 4 cells, but this row 3"),
         ("3\tx\ta\tb\t1", "the header has 4 cells, but this row 5"),
@@ -212,15 +213,15 @@ def test_ids_are_made_unique(tmp_path: Path) -> None:
         ("3\tx\ty\t", "label is empty"),
     ],
 )
-def test_broken_rows(tmp_path: Path, row: str, said: str) -> None:
+def test_broken_rows(tmp_path: Path, row: str, message: str) -> None:
     path = file(tmp_path, f"id\tsentence1\tsentence2\tlabel\n1\ta\tb\t0\n\n{row}\n4\tc\td\t1\n")
-    assert complaint(path) == f"line 4: {said}: 1 of 3 rows is broken: mend them or set data.skip_broken=true"
-    with pytest.warns(LaminaWarning, match=f"1 of 3 rows is broken and skipped, at line 4; the first: {said}"):
+    assert complaint(path) == (f"line 4: {message}: 1 of 3 rows is broken. Fix: correct them, or set data.skip_broken=true")
+    with pytest.warns(LaminaWarning, match=f"1 of 3 rows is broken and skipped, at line 4; the first: {message}"):
         assert [s.id for s in read_sentences(path, SentenceReading(skip_broken=True))] == ["1", "4"]
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("{", "not JSON (Expecting property name enclosed in double quotes at column 2)"),
         ("[1]", "expected a JSON object, found a list"),
@@ -231,14 +232,14 @@ def test_broken_rows(tmp_path: Path, row: str, said: str) -> None:
         ('{"text": "\\ud800", "label": 1}', "text holds half a character (a lone surrogate) at 0"),
     ],
 )
-def test_broken_rows_of_jsonl(tmp_path: Path, row: str, said: str) -> None:
+def test_broken_rows_of_jsonl(tmp_path: Path, row: str, message: str) -> None:
     path = file(tmp_path, f'{{"text": "a", "label": 0}}\n{row}\n', "own.jsonl")
-    assert complaint(path).startswith(f"line 2: {said}: 1 of 2 rows is broken")
+    assert complaint(path).startswith(f"line 2: {message}: 1 of 2 rows is broken")
 
 
 def test_label_that_is_no_number_among_scores_raises(tmp_path: Path) -> None:
     scores = file(tmp_path, "text,label\na,0.5\nb,1\nc,n/a\n")
-    assert complaint(scores).startswith("line 4: the label 'n/a' is no number, as the others are: 1 of 3 rows is broken")
+    assert complaint(scores).startswith("line 4: the label 'n/a' is no number, but the others are: 1 of 3 rows is broken")
     stray = file(tmp_path, "text,label\n" + "a,1\n" * 120 + "b,l\n", "stray.csv")
     assert complaint(stray).startswith("line 122: the label 'l' is no number")
     classes = file(tmp_path, "text,label\n" + "a,1\n" * 20 + "b,unclear\n", "classes.csv")
@@ -250,45 +251,48 @@ def test_many_broken_rows_list_the_first_lines(tmp_path: Path) -> None:
     with pytest.warns(LaminaWarning, match="9 of 10 rows are broken and skipped, at line 3, 4, 5, 6, 7 …"):
         read_sentences(path, SentenceReading(skip_broken=True))
     path = file(tmp_path, "text,label\nb\nc\n")
-    assert complaint(path, skip_broken=True) == "line 2: the header has 2 cells, but this row 1: all 2 rows are broken"
+    assert (
+        complaint(path, skip_broken=True)
+        == "line 2: the header has 2 cells, but this row 1: all 2 rows are broken. Fix: correct them"
+    )
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "said"),
+    ("data", "name", "message"),
     [
         (b"", "a.csv", "is empty"),
         (b" \n", "a.csv", "is empty"),
         (b"text,label\n", "a.csv", "holds a header but no rows"),
-        (b"\t\t\na\tb\tc\n", "a.tsv", "which column is the text?"),
+        (b"\t\t\na\tb\tc\n", "a.tsv", "no column is surely the text"),
         (b"text,label\n\xff,1\n", "a.csv", "byte 11: not UTF-8"),
         ("text,label\n".encode("utf-16"), "a.csv", "it looks like UTF-16"),
-        (b'{"text": "a"}', "a.csv", "it starts like JSON: name it .jsonl"),
-        (b"text,label\n", "a.jsonl", "not JSONL: expected one JSON object a line"),
-        (b"text,label\n", "a.txt", "unknown ending: expected .csv, .tsv or .jsonl"),
-        (b"{}", "a.json", "heads of sentences read .csv, .tsv and .jsonl"),
+        (b'{"text": "a"}', "a.csv", "it starts like JSON. Fix: name it .jsonl"),
+        (b"text,label\n", "a.jsonl", "not JSONL: it starts with 'text,label'. Fix: write one JSON object a line"),
+        (b"text,label\n", "a.txt", "unknown ending. Fix: name it .json, .jsonl, .csv, .tsv or .parquet"),
+        (b"{}", "a.json", "is no list of rows, but an object"),
         (b"question,context,answer\na,b,c\n", "a.csv", "is a file of questions to contexts, which the span heads read"),
         (b'{"question": "a", "context": "b"}', "a.jsonl", "is a file of questions to contexts"),
         (b"text,label\n", "a.csv.xz", "not xz data, despite its name"),
     ],
 )
-def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, said: str) -> None:
+def test_files_that_hold_no_sentences(tmp_path: Path, data: bytes, name: str, message: str) -> None:
     (tmp_path / name).write_bytes(data)
-    assert said in complaint(tmp_path / name)
+    assert message in complaint(tmp_path / name)
 
 
-def test_files_that_are_no_files(tmp_path: Path) -> None:
+def test_missing_files_and_folders(tmp_path: Path) -> None:
     assert complaint(tmp_path / "gone.csv") == "no such file. Fix: check the path"
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in complaint(tmp_path / "folder.csv")
 
 
-def test_format_of_a_file_is_recognised(tmp_path: Path) -> None:
+def test_sentences_are_recognised_by_the_header(tmp_path: Path) -> None:
     assert holds_sentences(file(tmp_path, "text,label\na,1\n"))
     assert not holds_sentences(file(tmp_path, "question,context,answer\na,b,c\n"))
     assert not holds_sentences(tmp_path / "gone.csv")
 
 
-def test_reading_a_good_file_does_not_warn(tmp_path: Path) -> None:
+def test_standard_columns_are_read_without_a_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_sentences(file(tmp_path, "text,label\na,1\n"), SentenceReading(skip_broken=True))

@@ -5,15 +5,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from lamina.data import fables, sources
+from lamina.data.convert import question_rows
 from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.fables.sentences import make_sentences
+from lamina.data.parquet import parquet_bytes
 from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.data.squad import to_squad
 from lamina.data.squad_format import SquadCorpus
@@ -54,18 +57,18 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ---- names on this machine
 
 
-def test_bundled_names_come_first_and_are_made_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_bundled_names_come_first_and_are_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits: list[str] = []
 
     def make(split: str) -> SquadCorpus:
-        asked.append(split)
+        splits.append(split)
         return CORPUS
 
     monkeypatch.setattr(fables, "make", make, raising=False)
     write(tmp_path / "fables" / "dev")
     assert sources.locate_data("fables/dev") == sources.Bundled("dev")
     assert sources.load_examples("fables/dev") == [EXAMPLE]
-    assert asked == ["dev"]
+    assert splits == ["dev"]
 
 
 def test_path_comes_before_the_data_folder(tmp_path: Path, data: Path) -> None:
@@ -89,7 +92,7 @@ def test_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert sources.locate_data("~/" + write(tmp_path / "own.json").name) == tmp_path / "own.json"
 
 
-def test_unknown_name_lists_the_places_and_close_names(data: Path) -> None:
+def test_an_unknown_name_lists_the_places_and_close_names(data: Path) -> None:
     write(data / "squad2-dev.json")
     text = complaint("squad2-dv")
     assert "no file squad2-dv" in text
@@ -110,10 +113,10 @@ def test_unknown_bundled_name_raises() -> None:
 
 def test_folder_is_not_data(tmp_path: Path) -> None:
     write(tmp_path / "corpora" / "train.json")
-    assert complaint("corpora").endswith("is a folder: name a file in it: train.json")
+    assert complaint("corpora").endswith("is a folder. Fix: name a file in it: train.json")
 
 
-def test_missing_data_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMINA_DATA", "/nowhere/at/all")
     assert "/nowhere/at/all, which is no folder" in complaint("x")
     assert [listed.name for listed in sources.available()] == list(sources.BUNDLED)
@@ -137,7 +140,7 @@ def test_available(data: Path) -> None:
 # ---- sentences
 
 
-def test_sentences_have_the_same_forms_of_names(tmp_path: Path, data: Path) -> None:
+def test_sentences_are_found_by_the_same_names(tmp_path: Path, data: Path) -> None:
     (data / "owls.tsv").write_text("text\tlabel\tmood\nAn owl flies.\t1\tgood\n")
     expected = [Sentence("1", "An owl flies.", None, "1")]
     assert sources.load_sentences("owls") == sources.load_sentences("owls.tsv") == expected
@@ -156,14 +159,14 @@ def test_sentences_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["owls.tsv", "owls.csv", "owls.jsonl"])
-def test_sentences_read_as_questions_raise(data: Path, name: str) -> None:
+def test_sentences_are_not_read_as_questions(data: Path, name: str) -> None:
     text = '{"text": "An owl", "label": 1}\n' if name.endswith("jsonl") else "text\tlabel\nAn owl\t1\n"
     (data / name).write_text(text)
     with pytest.raises(LaminaError, match=r"^owls: holds labelled sentences, which the heads of sentences read, not questions"):
         sources.load_examples("owls")
 
 
-def test_questions_read_as_sentences_raise(data: Path) -> None:
+def test_questions_are_not_read_as_sentences(data: Path) -> None:
     write(data / "own.json")
     (data / "table.csv").write_text("question,context,answer\nWhat flies?,An owl flies.,An owl\n")
     for name in ("own", "table", "fables/dev"):
@@ -179,11 +182,11 @@ def test_bundled_sentences(name: str) -> None:
         sources.load_examples(name)
 
 
-def test_file_of_neither_kind_keeps_its_own_error(data: Path) -> None:
+def test_a_file_of_neither_kind_has_the_message_of_its_reader(data: Path) -> None:
     (data / "odd.csv").write_text("when,where\n1,2\n")
     with pytest.raises(LaminaError, match="the header needs the columns question, context, answer"):
         sources.load_examples("odd")
-    with pytest.raises(LaminaError, match="which column is the text"):
+    with pytest.raises(LaminaError, match="no column is surely the text"):
         sources.load_sentences("odd")
 
 
@@ -197,10 +200,11 @@ def test_import_loads_no_large_library() -> None:
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as listing and fetching files of the dataset ann/owls takes."""
+    """A server with the dataset ann/owls: it lists files and sends them, as the hub does."""
 
     files = ("README.md", "data/train-v1.json", "data/dev-v1.json", "data/dev.json", "extra/a-test.csv", "b_test.jsonl")
     body = json.dumps(CORPUS).encode()
+    bodies: Mapping[str, bytes] = {}  # of files that differ from `body`
 
     def do_GET(self) -> None:
         base, _, rest = self.path.partition("?")[0].partition("/resolve/main/")
@@ -208,7 +212,8 @@ class Hub(BaseHTTPRequestHandler):
             tree = [{"type": "file", "path": file, "size": len(self.body), "oid": "0" * 40} for file in self.files]
             self.reply(200, json.dumps(tree).encode())
         elif base == "/datasets/ann/owls" and rest in self.files:
-            self.reply(200, self.body, {"ETag": '"1f"', "X-Repo-Commit": "1" * 40})
+            body = self.bodies.get(rest, self.body)
+            self.reply(200, body, {"ETag": f'"{crc32(body):x}"', "X-Repo-Commit": "1" * 40})
         elif "/ann/owls" in self.path:
             self.reply(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": "1" * 40})
         else:
@@ -268,7 +273,7 @@ def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cached_hub(cache: Path, files: list[str]) -> None:
-    """Write the folders that huggingface_hub leaves when it fetched these files of ann/owls."""
+    """Write the cache that huggingface_hub has after a download of these files of ann/owls."""
     root = cache / "datasets--ann--owls"
     (root / "refs").mkdir(parents=True)
     (root / "refs" / "main").write_text("1" * 40)
@@ -286,24 +291,87 @@ def test_fetches_from_the_hub(name: str, cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("hub")
-def test_split_is_the_file_with_that_name_or_word() -> None:
+def test_a_split_is_the_whole_name_of_a_file_or_a_word_of_it() -> None:
     assert str(sources.locate_data("ann/owls:dev")).endswith("data/dev.json")
     assert str(sources.locate_data("ann/owls:train")).endswith("data/train-v1.json")
-    assert "several files fit: name one, as in hub:ann/owls/extra/a-test.csv" in complaint("ann/owls:test")
+    assert complaint("ann/owls:test") == (
+        "ann/owls:test: several files fit: b_test.jsonl, extra/a-test.csv. Fix: name one, as in hub:ann/owls/b_test.jsonl"
+    )
     assert "no file of ann/owls is named after 'tset'" in complaint("ann/owls:tset")
 
 
 @pytest.mark.usefixtures("hub")
-def test_missing_on_the_hub_raises() -> None:
+def test_missing_datasets_and_files_of_the_hub() -> None:
     assert "ann/owls has no file gone.json" in complaint("hub:ann/owls/gone.json")
-    assert "the hub has no data set bob/owls for you" in complaint("hub:bob/owls/dev.json")
+    assert "the hub has no dataset bob/owls for you" in complaint("hub:bob/owls/dev.json")
     text = complaint("bob/owls:dev")
-    assert "the hub has no data set bob/owls for you" in text
+    assert "the hub has no dataset bob/owls for you" in text
     assert "$LAMINA_DATA is not set" in text
 
 
+def parquet_of(*names: str) -> bytes:
+    """Return a parquet file of unanswerable questions with these ids, as the hub holds SQuAD 2.0."""
+    examples = [Example(name, "What flies?", "An owl flies.", (), name, "Owls") for name in names]
+    rows = question_rows(examples, texts=False)
+    return parquet_bytes(list(rows[0]), rows)
+
+
+SHARDS = {
+    "squad_v2/train-00000-of-00002.parquet": parquet_of("a", "b"),
+    "squad_v2/train-00001-of-00002.parquet": parquet_of("c"),
+    "squad_v2/validation-00000-of-00001.parquet": parquet_of("d"),
+    "other/validation-00000-of-00001-0123456789abcdef.parquet": parquet_of("e"),
+    "plain/test-00000-of-00002-0123456789abcdef.parquet": parquet_of("f"),
+    "plain/test-00001-of-00002-fedcba9876543210.parquet": parquet_of("g"),
+}
+NAMES = [
+    ("ann/owls:train", "abc"),
+    ("hub:ann/owls/squad_v2:train", "abc"),
+    ("ann/owls/squad_v2:validation", "d"),
+    ("ann/owls/other:validation", "e"),
+    ("ann/owls:test", "fg"),
+    ("hub:ann/owls/squad_v2/train-00001-of-00002.parquet", "c"),
+]
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(("name", "ids"), NAMES)
+def test_shards_and_configs_of_the_hub(monkeypatch: pytest.MonkeyPatch, name: str, ids: str) -> None:
+    monkeypatch.setattr(Hub, "files", tuple(SHARDS))
+    monkeypatch.setattr(Hub, "bodies", SHARDS)
+    assert [example.id for example in sources.load_examples(name)] == list(ids)
+
+
+@pytest.mark.usefixtures("hub")
+def test_configs_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "files", tuple(SHARDS))
+    message = complaint("ann/owls:validation")
+    assert "several files fit: other/validation-00000-of-00001-0123456789abcdef.parquet, squad_v2/valid" in message
+    assert message.endswith("0123456789abcdef.parquet, or a config, as in ann/owls/other:SPLIT")
+    assert "no file of the config 'owls' of ann/owls is named after 'train'" in complaint("ann/owls/owls:train")
+
+
+@pytest.mark.parametrize(("name", "ids"), [("ann/owls:train", "abc"), ("ann/owls:test", "fg"), ("ann/owls/other:train", "")])
+def test_a_local_folder_of_the_same_shape(tmp_path: Path, name: str, ids: str) -> None:
+    for file, content in SHARDS.items():
+        (tmp_path / "ann" / "owls" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ann" / "owls" / file).write_bytes(content)
+    if ids:
+        assert [example.id for example in sources.load_examples(name)] == list(ids)
+        (tmp_path / "ann" / "owls" / "squad_v2" / "train-00000-of-00002.parquet").unlink()
+        assert "found 1 of 2 shards" in complaint("ann/owls:train")
+    else:
+        assert "no file of ann/owls/other is named after 'train'" in complaint(name)
+
+
 @pytest.mark.usefixtures("offline")
-def test_offline_uses_the_cache(cache: Path) -> None:
+def test_offline_the_cache_must_hold_all_shards(cache: Path) -> None:
+    cached_hub(cache, ["squad_v2/train-00000-of-00002.parquet"])
+    assert "found 1 of 2 shards (squad_v2/train-00000-of-00002.parquet). Fix: " in complaint("ann/owls:train")
+
+
+@pytest.mark.usefixtures("offline")
+def test_the_cache_is_used_offline(cache: Path) -> None:
     cached_hub(cache, ["data/dev-v1.json", "train.json"])
     assert sources.load_examples("hub:ann/owls/data/dev-v1.json") == [EXAMPLE]
     assert sources.load_examples("ann/owls:dev") == [EXAMPLE]
@@ -316,7 +384,7 @@ def test_offline_without_a_cache_raises_one_line(name: str) -> None:
     assert "the hub is switched off (HF_HUB_OFFLINE)" in complaint(name)
 
 
-def test_environment_variable_switches_the_hub_off(tmp_path: Path) -> None:
+def test_the_environment_variable_switches_the_hub_off(tmp_path: Path) -> None:
     code = "from lamina.data.sources import locate_data; locate_data('hub:ann/owls/dev.json')"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
@@ -335,12 +403,12 @@ def test_unreachable_hub_raises_one_line(cache: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("hub:owls", "write hub:owner/name/path/of/file.json or owner/name:split"),
-        ("hub:ann/owls/dev.parquet", "only .json, .jsonl, .csv and .tsv files"),
-        ("hub:ann/owls--x/dev.json", "cannot be the name of a data set"),
+        ("hub:ann/owls/dev.txt", "unknown ending. Fix: name one of the .json, .jsonl, .csv, .tsv and .parquet files"),
+        ("hub:ann/owls--x/dev.json", "cannot be the name of a dataset"),
     ],
 )
-def test_names_that_the_hub_need_not_be_asked_about(name: str, said: str) -> None:
-    assert said in complaint(name)
+def test_wrong_names_fail_without_the_hub(name: str, message: str) -> None:
+    assert message in complaint(name)

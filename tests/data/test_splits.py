@@ -59,7 +59,7 @@ def test_split_depends_on_the_seed() -> None:
     assert len({tuple(e.article for e in hold_out_articles(examples, 0.3, seed)[1]) for seed in range(8)}) > 4
 
 
-def test_share_0_holds_nothing_out() -> None:
+def test_a_share_of_zero_holds_nothing_out() -> None:
     examples = corpus(1)
     assert hold_out_articles(examples, 0, 0) == (examples, [])
 
@@ -110,7 +110,7 @@ def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labe
         assert len(groups(rows)) == 1
         return
     assert not texts_of(kept) & texts_of(held)
-    assert [row for row in rows if row in kept] == kept, "in the same order"
+    assert [row for row in rows if row in kept] == kept, "the old order"
     assert [row for row in rows if row in held] == held
     assert len(kept) + len(held) == len(rows)
     assert kept
@@ -121,7 +121,7 @@ def test_rows_that_share_a_text_stay_together(texts: list[tuple[int, int]], labe
 
 
 def groups(rows: list[Sentence]) -> list[set[str]]:
-    """Return groups of rows that share texts, by joining until nothing changes."""
+    """Return the groups of rows that share texts, by merging until nothing changes."""
     found = [({row.id}, texts_of([row])) for row in rows]
     joined = True
     while joined:
@@ -195,7 +195,7 @@ GROUPS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=2, m
 
 
 def grouped(answerable: list[list[bool]]) -> list[Example]:
-    """Return questions whose contexts have an answer or not; each context is of its own article."""
+    """Return questions whose contexts hold an answer or not, each context in an article of its own."""
     return [
         Example(f"{q}#{k}", "?", f"x {q} {k}", (Answer("x", 0),) if holds else (), f"{q}", f"article {(3 * q + k) % 5}")
         for q, question in enumerate(answerable)
@@ -257,8 +257,8 @@ def test_questions_are_drawn_with_all_of_their_contexts(answerable: list[list[bo
     assert sample_questions(examples, None, seed) == first_questions(examples, None) == examples
 
 
-def test_contexts_with_held_out_answers_are_not_trained_on_as_unanswerable() -> None:
-    texts = [f"x {number}" for number in range(4)]  # each is the own text of one question and a neighbour of another
+def test_texts_that_answer_held_out_questions_are_not_trained_on_as_unanswerable() -> None:
+    texts = [f"x {number}" for number in range(4)]  # each is the own text of one question and another text of a second one
     examples = [
         Example(f"{q}#{k}", "?", texts[(q + k) % 4], (Answer("x", 0),) if k == 0 else (), f"{q}", f"article {q}")
         for q in range(4)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from lamina.data.examples import Answer, Example
 from lamina.data.problems import Counts
-from lamina.data.sources import ENDINGS
 from lamina.data.squad import check, clean, parse_corpus, read, to_squad
+from lamina.data.table_formats import ENDINGS
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
 
@@ -82,13 +82,13 @@ def as_csv(path: Path, *rows: list[object], delimiter: str = ",") -> Path:
 
 
 def complaint(path: Path) -> str:
-    """What `read` says, without the file's name, which must come first and on the same line."""
+    """Return the message of `read` without the name of the file, which must come first and on the same line."""
     with pytest.raises(LaminaError) as caught:
         read(path)
     text = str(caught.value)
-    assert text.startswith(f"{path}: ")
+    assert text.startswith((f"{path}: ", f"{path}, "))
     assert "\n" not in text
-    return text.removeprefix(f"{path}: ")
+    return text[len(f"{path}: ") :]
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -115,13 +115,13 @@ def test_reads_squad1_without_is_impossible(tmp_path: Path) -> None:
     assert read(as_json(tmp_path / "x.json", corpus)) == EXAMPLES[:1]
 
 
-def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     assert read(packed(tmp_path / "x.json.gz", b"\xef\xbb\xbf" + json.dumps(V2).encode())) == EXAMPLES
 
 
-def test_parse_reads_from_memory() -> None:
+def test_parse_corpus_reads_an_object_in_memory() -> None:
     assert parse_corpus(V2, "here") == EXAMPLES
-    with pytest.raises(LaminaError, match=r"here: data\[0\].paragraphs\[0\].qas\[0\] \(id a\): question is empty"):
+    with pytest.raises(LaminaError, match=r"here, data\[0\].paragraphs\[0\].qas\[0\] \(id a\): question is empty"):
         parse_corpus(changed(question=" "), "here")
 
 
@@ -155,7 +155,7 @@ def test_articles_without_title_are_named_by_place_and_equal_texts_are_one() -> 
 
 def test_duplicate_ids_raise_or_are_renamed() -> None:
     corpus = untitled(*((name, f"q{i}", "One.") for i, name in enumerate(["0", "1", "0", "0~2", "0", "0"])))
-    with pytest.raises(LaminaError, match=r"data\[2\].*\(id 0\): the id is not unique: .*clean.*rename"):
+    with pytest.raises(LaminaError, match=r"data\[2\].*\(id 0\): the id is not unique\. Fix: .*clean here.*rename"):
         parse_corpus(corpus, "here")
     examples = parse_corpus(corpus, "here", duplicate_ids="rename")
     assert [example.id for example in examples] == ["0", "1", "0~2", "0~2~2", "0~3", "0~4"]
@@ -254,7 +254,7 @@ AT = "data[0].paragraphs[0].qas[0] (id a): "
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"question": ...}, AT + "question is missing"),
         ({"question": ""}, AT + "question is empty"),
@@ -271,33 +271,36 @@ AT = "data[0].paragraphs[0].qas[0] (id a): "
         ({"answers": [{"answer_start": 4}]}, AT + "an answer has no text"),
         ({"answers": [{"text": 5, "answer_start": 4}]}, AT + "an answer's text is 5"),
         ({"answers": [{"text": "", "answer_start": 4}]}, AT + "an answer's text is empty"),
-        ({"answers": [{"text": "owl"}]}, AT + "answer 'owl' has no answer_start; found at 9: run `lamina data clean`"),
+        ({"answers": [{"text": "owl"}]}, AT + "answer 'owl' has no answer_start; found at 9. Fix: run lamina data clean "),
         (
             {"answers": [{"text": "owl", "answer_start": "9"}]},
             AT + "answer 'owl' has an answer_start that is not a whole number ('9'); found at 9",
         ),
         (
             {"answers": [{"text": "owl", "answer_start": 25}]},
-            AT + "answer 'owl' is not at answer_start 25; found at 28: run `lamina data clean`",
+            AT + "answer 'owl' is not at answer_start 25; found at 28. Fix: run lamina data clean ",
         ),
         ({"answers": [{"text": "owl", "answer_start": -37}]}, AT + "answer 'owl' is not at answer_start -37; found"),
         (
             {"answers": [{"text": "Barn", "answer_start": 4}]},
             AT + "answer 'Barn' is not at answer_start 4; found 'barn' at 4",
         ),
-        ({"answers": [{"text": "cat", "answer_start": 4}]}, AT + "answer 'cat' is not in the context: mend it"),
+        ({"answers": [{"text": "cat", "answer_start": 4}]}, AT + "answer 'cat' is not in the context. Fix: correct it, or run"),
     ],
 )  # fmt: skip
-def test_a_wrong_question_is_one_clear_line(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+def test_a_wrong_question_is_one_clear_line(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     path = packed(tmp_path / "x.json", json.dumps(changed(**fields)).encode())
-    assert complaint(path).startswith(said)
+    assert complaint(path).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("corpus", "said"),
+    ("corpus", "message"),
     [
-        ([], 'not SQuAD JSON: expected {"data": [articles…]}, found a list'),
-        ({"rows": []}, 'not SQuAD JSON: expected {"data": [articles…]}, found the keys rows'),
+        ([], "holds no questions"),
+        (5, 'not SQuAD JSON: found 5. Fix: write {"data": [articles…]}'),
+        ({"rows": []}, 'not SQuAD JSON: found the keys rows. Fix: write {"data": [articles…]}'),
+        ([5], "row 1: expected a JSON object, found 5"),
+        ([{"title": "T", "paragraphs": [5]}], "data[0].paragraphs[0]: not a paragraph"),
         ({"data": {}}, "not SQuAD JSON"),
         ({"data": []}, "holds no questions"),
         ({"data": [{"paragraphs": []}]}, "holds no questions"),
@@ -310,28 +313,28 @@ def test_a_wrong_question_is_one_clear_line(tmp_path: Path, fields: dict[str, An
         ({"data": [{"paragraphs": [{"qas": [5], "context": "c"}]}]}, "data[0].paragraphs[0].qas[0]: not a question"),
     ],
 )
-def test_a_wrong_structure_is_one_clear_line(tmp_path: Path, corpus: object, said: str) -> None:
-    assert complaint(as_json(tmp_path / "x.json", corpus)).startswith(said)
+def test_a_wrong_structure_is_one_clear_line(tmp_path: Path, corpus: object, message: str) -> None:
+    assert complaint(as_json(tmp_path / "x.json", corpus)).startswith(message)
 
 
 WHOLE = json.dumps(V2).encode()
-GZ = gzip.compress(WHOLE, mtime=0)  # without a time, which would be in the tests' names and differ between two workers
+GZ = gzip.compress(WHOLE, mtime=0)  # without the time, so that test names are the same in all workers
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         ("x.json", b"", "is empty"),
         ("x.json", b" \n", "is empty"),
         ("x.json.gz", b"", "is empty"),
         ("x.json.xz", lzma.compress(b""), "is empty"),
-        ("x.txt", WHOLE, "unknown ending: expected .json, .jsonl or .csv"),
+        ("x.txt", WHOLE, "unknown ending. Fix: name it .json, .jsonl, .csv, .tsv or .parquet"),
         ("x.json", WHOLE[:200], "line 1 column "),
         ("x.json", WHOLE[:-1], "line 1 column 4"),
         ("x.json", b'{"data": [,]}', "line 1 column 11: not JSON: Expecting value"),
         ("x.json", b"[" * 200_000, "the JSON is nested too deeply"),
-        ("x.json", b"question,context,answer\n", "not JSON: it starts with 'question,context,answer': a table is"),
-        ("x.json", b'{"a": 1}\n{"a": 2}\n', "line 2 column 1: the JSON ends, but more follows: one object a line is"),
+        ("x.json", b"question,context,answer\n", "not JSON: it starts with 'question,context,answer'. Fix: name a table"),
+        ("x.json", b'{"a": 1}\n{"a": 2}\n', "line 2 column 1: the JSON ends, but more follows. Fix: name"),
         ("x.json", WHOLE.replace(b"owl", b"o\xfcl", 1), "byte 85: not UTF-8. Fix: save the file as UTF-8"),
         ("x.json", json.dumps(V2).encode("utf-16"), "byte 0: not UTF-8 (it looks like UTF-16)"),
         ("x.json", GZ, "is gz data. Fix: rename it to x.json.gz"),
@@ -344,16 +347,16 @@ GZ = gzip.compress(WHOLE, mtime=0)  # without a time, which would be in the test
         ("x.json.gz", GZ[:-8] + b"\0" * 8, "the gz data is damaged"),
         ("x.json.xz", lzma.compress(WHOLE)[:-20], "the xz data ends in the middle (truncated)"),
         ("x.json.xz", lzma.compress(WHOLE)[:60] + b"\0" * 60, "the xz data is damaged"),
-        ("x.jsonl", b"question,context,answer\n", "not JSONL: expected one JSON object a line: it starts with 'question"),
-        ("x.jsonl", json.dumps(V2, indent=1).encode(), "not JSONL: its first line is only '{': a JSON document"),
-        ("x.jsonl", WHOLE, "line 1: this is SQuAD JSON: name it .json"),
+        ("x.jsonl", b"question,context,answer\n", "not JSONL: it starts with 'question,context,answer'. Fix: write one"),
+        ("x.jsonl", json.dumps(V2, indent=1).encode(), "not JSONL: its first line is only '{'. Fix: name a JSON document"),
+        ("x.jsonl", WHOLE, "line 1: this is SQuAD JSON. Fix: name it .json"),
         ("x.jsonl", b'{"question": "q", "cont', "line 1: not JSON ("),
-        ("x.jsonl", b'{"question": "q"}\n5', "line 1: context is missing"),
+        ("x.jsonl", b'{"question": "q"}\n{"question": "q", "context": "c"}', "line 1: context is missing"),
         ("x.jsonl", b'{"question": "q", "context": "c"}', "line 1: answers are missing"),
         ("x.jsonl", b'{"question": "q", "context": "c", "answer": "x", "id": 5}', "line 1 (id 5): answer 'x' is not"),
         ("x.jsonl", b'{"question": "q", "context": "c", "answers": ["c", "c"], "answer_start": [0]}', "line 1: 2 a"),
         ("x.csv", WHOLE, "not CSV: it starts like JSON"),
-        ("x.csv", b"question,answer\na,b\n", "line 1: the header needs the columns question, context, answer"),
+        ("x.csv", b"question,answer\na,b\n", "the header needs the columns question, context, answer"),
         ("x.csv", b"question,context,answer\n", "holds no questions"),
         ("x.csv", b"question,context,answer\nq,c\n", "line 2: the header has 3 cells, but this row 2"),
         ("x.csv", b'question,context,answer\nq,"c\nd",c\nq,c,d\n', "line 4: answer 'd' is not in the context"),
@@ -362,14 +365,14 @@ GZ = gzip.compress(WHOLE, mtime=0)  # without a time, which would be in the test
         ("x.csv", b"question,context,answer\nq,,c\n", "line 2: context is empty"),
     ],
 )  # fmt: skip
-def test_an_unreadable_file_is_one_clear_line(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+def test_an_unreadable_file_is_one_clear_line(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    assert complaint(path).startswith(said)
+    assert complaint(path).startswith(message)
 
 
 @pytest.mark.parametrize("cut", [5, 60, 130, 333, len(WHOLE) - 3])
-def test_truncated_json_is_reported(tmp_path: Path, cut: int) -> None:
+def test_truncated_json_is_recognised(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(WHOLE[:cut])
     assert "the JSON ends in the middle (truncated)" in complaint(path)
@@ -383,7 +386,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
             action(tmp_path / "x.json")
 
 
-def test_file_without_permission_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def closed(_: Path) -> bytes:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -392,7 +395,7 @@ def test_file_without_permission_raises(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @given(st.binary(max_size=200), st.sampled_from(ENDINGS))
-def test_random_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
+def test_any_bytes_raise_only_lamina_errors(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
     path = packed(tmp_path_factory.getbasetemp() / f"any{ending}", data)
     with pytest.raises(LaminaError):
         read(path)
@@ -408,7 +411,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["id", "question", "answers", "is_impossible", "group"]), json_values))
-def test_any_question_is_parsed_or_raises_one_error(fields: dict[str, Any]) -> None:
+def test_any_question_is_read_or_raises_one_line(fields: dict[str, Any]) -> None:
     corpus = {"data": [{"paragraphs": [{"context": "An owl.", "qas": [fields]}]}]}
     try:
         examples = parse_corpus(corpus, "here")
@@ -428,13 +431,14 @@ def test_check_counts_and_lists_every_problem(tmp_path: Path) -> None:
     report = check(as_json(tmp_path / "x.json", corpus))
     assert report.problems
     assert report.counts == Counts(articles=1, contexts=1, questions=3, unanswerable=1, answers=1, duplicate_ids=1)
-    at = f"{tmp_path / 'x.json'}: data[0].paragraphs[0].qas"
+    file = tmp_path / "x.json"
+    at = f"{file}, data[0].paragraphs[0].qas"
     assert [str(problem) for problem in report.problems] == [
-        f"{at}[0] (id a): answer 'owl' is not at answer_start 3; found at 9: run `lamina data clean`",
-        f"{at}[0] (id a): answer 'cat' is not in the context: mend it (`lamina data clean` drops it)",
-        f"{at}[2] (id a): question is empty: write it or remove the question",
-        f'{at}[2] (id a): the id is not unique: run `lamina data clean` or set duplicate_ids = "rename"',
-        f"{at}[3]: not a question: expected an object, found 5",
+        f"{at}[0] (id a): answer 'owl' is not at answer_start 3; found at 9. Fix: run lamina data clean {file}",
+        f"{at}[0] (id a): answer 'cat' is not in the context. Fix: correct it, or run lamina data clean {file} to drop it",
+        f"{at}[2] (id a): question is empty. Fix: write it or remove the question",
+        f'{at}[2] (id a): the id is not unique. Fix: run lamina data clean {file} or set duplicate_ids = "rename"',
+        f"{at}[3]: not a question, but 5. Fix: write an object",
     ]
 
 
@@ -517,7 +521,7 @@ def test_clean_never_overwrites_the_original(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [
         ("out.csv", "cleaned data is SQuAD JSON"),
         ("out.txt", "unknown ending"),
@@ -525,15 +529,15 @@ def test_clean_never_overwrites_the_original(tmp_path: Path) -> None:
         ("folder.json", "cannot be written: Is a directory"),
     ],
 )
-def test_clean_says_where_it_cannot_write(tmp_path: Path, out: str, said: str) -> None:
+def test_clean_names_the_file_that_it_cannot_write(tmp_path: Path, out: str, message: str) -> None:
     (tmp_path / "folder.json").mkdir()
     path = as_json(tmp_path / "x.json", V2)
-    with pytest.raises(LaminaError, match=said):
+    with pytest.raises(LaminaError, match=message):
         clean(path, tmp_path / out)
     assert {file.name for file in tmp_path.iterdir()} == {"x.json", "folder.json"}
 
 
-def test_clean_keeps_an_existing_file_if_nothing_is_left(tmp_path: Path) -> None:
+def test_clean_keeps_the_old_file_if_no_question_can_be_kept(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     out.write_text("before")
     with pytest.raises(LaminaError, match=r"no question can be kept, nothing written \(first problem: data\[0\]"):
@@ -570,7 +574,7 @@ def examples_by_article(draw: st.DrawFn) -> list[Example]:
 
 
 @given(examples_by_article().filter(bool))
-def test_parse_inverts_to_squad(examples: list[Example]) -> None:
+def test_parse_corpus_is_the_inverse_of_to_squad(examples: list[Example]) -> None:
     assert parse_corpus(json.loads(json.dumps(to_squad(examples))), "here") == examples
 
 
@@ -611,7 +615,7 @@ def test_tydiqa_has_no_answers_in_its_korean_dev_set(shared: Path) -> None:
     assert len(check(path).problems) == len(read(path, answers="ignore")) == 276
 
 
-def test_wrong_answers_of_the_korquad_prerelease_are_found(shared: Path, tmp_path: Path) -> None:
+def test_the_mixed_up_korquad_prerelease_has_problems(shared: Path, tmp_path: Path) -> None:
     path = shared / "data/korquad-v1.0-dev-prerelease-2018.json.xz"
     report = clean(path, tmp_path / "out.json")
     assert len(report.repaired) + len(report.dropped) == 3292

@@ -1,4 +1,4 @@
-"""Tables: the promises that all readers of rows share."""
+"""Tables: promises that hold for all readers of rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from lamina.data import squad
 from lamina.data.problems import Fault
 from lamina.data.sentences import check_sentences
-from lamina.data.sources import ENDINGS, FORMATS
-from lamina.data.tabular import format_of, read_table
+from lamina.data.table_formats import ENDINGS, FORMATS, read_table
+from lamina.data.tabular import format_of
 from lamina.errors import LaminaError
 
 BROKEN_QUESTIONS = """question,context,answer
 What flies?,An owl flies.,An owl
-Who said it?,He said "hi", then left.,He
+Who spoke?,He cried "hi", then left.,He
 What "swims?,"A trout ""swims"" here.",A trout
 What hops?,"A frog, "a green one" hops.",A frog
 What runs?,A mouse runs.,A mouse
@@ -28,7 +28,7 @@ def lines_of(path: Path) -> tuple[list[int], list[int]]:
     return [line for line, row in rows if not isinstance(row, Fault)], [line for line, row in rows if isinstance(row, Fault)]
 
 
-def test_check_lists_a_bad_row_and_counts_the_rows_after_it(tmp_path: Path) -> None:
+def test_check_lists_a_bad_row_of_questions_and_counts_those_after_it(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
     path.write_text(BROKEN_QUESTIONS)
     report = squad.check(path)
@@ -50,7 +50,7 @@ def test_clean_keeps_the_questions_after_a_bad_row(tmp_path: Path) -> None:
     ]
 
 
-def test_unclosed_quote_breaks_only_its_question(tmp_path: Path) -> None:
+def test_an_open_quote_breaks_only_its_own_question(tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
     path.write_text('question,context,answer\nq,"An owl,owl\nq,"A ""trout""\nswims",trout\nq,A mouse,mouse\n')
     report = squad.check(path)
@@ -71,14 +71,14 @@ def test_questions_and_sentences_lose_the_same_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_header_decides_the_delimiter(tmp_path: Path, ending: str, delimiter: str) -> None:
+def test_the_header_decides_the_delimiter(tmp_path: Path, ending: str, delimiter: str) -> None:
     path = tmp_path / f"a{ending}"
     path.write_text("\n".join(delimiter.join(cells) for cells in (("one", "two"), ("1", "2"), ("3",), ("4", "5"))))
     assert read_table(path).header == ["one", "two"]
     assert lines_of(path) == ([2, 4], [3])
 
 
-def test_bad_line_of_jsonl_breaks_only_itself(tmp_path: Path) -> None:
+def test_a_bad_line_of_jsonl_breaks_only_itself_even_the_first(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     good = '{"question": "q", "context": "An owl", "answer": "owl"}'
     path.write_text(f'[1]\n{good}\n{{"quest\n\n{good}\n')
@@ -88,7 +88,7 @@ def test_bad_line_of_jsonl_breaks_only_itself(tmp_path: Path) -> None:
     assert report.counts.questions == 2
 
 
-def test_return_within_a_cell_counts_as_a_line(tmp_path: Path) -> None:
+def test_a_return_inside_a_cell_counts_as_a_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'one,two\r\n"a\rb",c\r\nd,e\r\n')
     assert list(read_table(path).rows) == [(2, {"one": "a\rb", "two": "c"}), (4, {"one": "d", "two": "e"})]
@@ -98,11 +98,11 @@ def test_endings_and_formats() -> None:
     assert [format_of(Path("A" + ending.upper()), FORMATS) for ending in ENDINGS] == [
         ending.removesuffix(".gz").removesuffix(".xz") for ending in ENDINGS
     ]
-    with pytest.raises(LaminaError, match=r"a\.tsv: unknown ending: expected \.json or \.csv, alone or with"):
+    with pytest.raises(LaminaError, match=r"a\.tsv: unknown ending\. Fix: name it \.json or \.csv, alone or with"):
         format_of(Path("a.tsv"), (".json", ".csv"))
 
 
-def test_return_outside_quotes_breaks_the_whole_row(tmp_path: Path) -> None:
+def test_a_return_outside_quotes_breaks_the_whole_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"one,two\na\rb,c\nd,e\n")
     assert lines_of(path) == ([4], [2])

@@ -23,7 +23,7 @@ from tests.tiny import tokenizer
 
 @pytest.fixture
 def roberta(tmp_path: Path) -> Path:
-    """Write a byte-level vocabulary of single letters that joins a pair as RoBERTa does."""
+    """Write a byte-level vocabulary of single letters with the special tokens of RoBERTa."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *letters])}
     built = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
@@ -52,7 +52,7 @@ def test_special_ids_of_bert() -> None:
     assert (tokenizer().pad, tokenizer().unknown, tokenizer().vocabulary) == (0, 100, 30522)
 
 
-def test_layout_rebuilds_the_librarys_pair() -> None:
+def test_the_layout_rebuilds_an_encoded_pair() -> None:
     ours = tokenizer()
     raw = tokenizers.Tokenizer.from_file(str(ours.path))
     raw.no_truncation()
@@ -97,7 +97,7 @@ def test_fingerprint_is_that_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"model": 3}', b"\xff\xfe", b"not json"])
-def test_broken_file_raises(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_raises_lamina_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
     with pytest.raises(LaminaError, match=r"tokenizer\.json: not a tokenizer\.json that can be read"):
@@ -117,7 +117,7 @@ def test_pair_without_a_classifier_token_raises(tmp_path: Path) -> None:
         Tokenizer(path)
 
 
-def test_scripts_are_those_of_the_vocabularys_words() -> None:
+def test_scripts_are_those_of_the_vocabulary() -> None:
     assert tokenizer().scripts == {"LATIN"}, "MiniLM has letters of other scripts, but no words"
 
 
@@ -161,6 +161,6 @@ def test_words_of_different_texts_are_different() -> None:
     assert second == [] and len(set(first)) == 2 and not set(first) & set(third)
 
 
-def test_sentence_that_ends_at_the_block_limit_does_not_make_it_longer() -> None:
+def test_a_sentence_end_at_the_limit_does_not_make_a_block_longer() -> None:
     assert list(_blocks("00000000.", 1))[-1] == (8, 9)
     assert list(_blocks("ab.cdefg", 2)) == [(0, 3), (3, 7), (7, 8)]

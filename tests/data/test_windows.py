@@ -22,7 +22,7 @@ from lamina.data.windows import LOST, Cutting, WindowOptions, Windows, cut_examp
 from lamina.errors import LaminaError, LaminaWarning
 from tests.tiny import corpus, example, tokenizer, windows
 
-# A reference that cuts one example after the other, token by token.
+# A reference that cuts examples one by one, token by token.
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def slow_windows(example: Example, options: WindowOptions) -> list[Reference]:
 
 
 def slow_answer(example: Example, offsets: list[tuple[int, int]]) -> list[int] | None:
-    """Return the answer's tokens: from the first that ends after its start to the last that begins before its end."""
+    """Return the tokens of the answer: from the first that ends after its start to the last that starts before its end."""
     if not example.answers:
         return None
     start = example.answers[0].start
@@ -94,7 +94,7 @@ def slow_window(
 
 
 def roomiest(spans: list[tuple[int, int]], token: int) -> int:
-    """Return the window with the most text around the token; the earlier one if two are equal."""
+    """Return the window with the most context around the token; the earlier of two equals."""
     best, best_score = -1, float("-inf")
     for number, (first, stop) in enumerate(spans):
         if first <= token < stop:
@@ -150,7 +150,7 @@ def some_examples(draw: st.DrawFn) -> list[Example]:
 @given(some_examples(), window_options())
 def test_windows_equal_the_slow_reference(examples: list[Example], options: WindowOptions) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LaminaWarning)  # some of these texts have rare signs only
+        warnings.simplefilter("ignore", LaminaWarning)  # some of these texts have only rare characters
         assert_equal(make_windows(examples, tokenizer(), options), examples, options)
 
 
@@ -169,12 +169,12 @@ def test_pieces_are_the_windows_in_order(examples: list[Example], options: Windo
 
 def test_question_that_leaves_no_room_is_named() -> None:
     options = WindowOptions(length=16, overlap=4, query=None)
-    with pytest.raises(LaminaError, match=r"question 2 has 12 tokens, which leaves no room"):
+    with pytest.raises(LaminaError, match=r"question 2: has 12 tokens, which leaves no room"):
         Cutting(["who?", "who " * 12], ["x y"] * 2, tokenizer(), options)
-    with pytest.raises(LaminaError, match=r"question 1 has 10 tokens, which leaves no room"):
+    with pytest.raises(LaminaError, match=r"question 1: has 10 tokens, which leaves no room"):
         Cutting(["who " * 10], ["a b c d"], tokenizer(), options)  # three tokens fit, but four must overlap
     for question, text in (("who " * 12, "x"), ("who " * 10, "a b c"), ("who " * 13, "")):
-        assert len(Cutting([question], [text], tokenizer(), options)) == 1  # the question fits
+        assert len(Cutting([question], [text], tokenizer(), options)) == 1  # it fits uncut
 
 
 def test_default_options_on_texts_of_usual_length() -> None:
@@ -298,7 +298,7 @@ def test_no_examples_give_no_windows() -> None:
     assert made.starts.tolist() == [0]
 
 
-def test_shared_context_gives_the_same_windows_as_a_copy() -> None:
+def test_a_shared_context_gives_the_same_windows_as_a_copy() -> None:
     examples = corpus(2)
     together = windows(examples)
     token, row = 0, 0
@@ -328,7 +328,7 @@ def test_shared_context_gives_the_same_windows_as_a_copy() -> None:
         ({"stride": 5}, "not permitted"),
     ],
 )
-def test_options_that_cannot_work_raise(given_options: dict[str, int], message: str) -> None:
+def test_impossible_options(given_options: dict[str, int], message: str) -> None:
     with pytest.raises((ValueError, LaminaError), match=message):
         WindowOptions(**given_options).check()
 
@@ -347,7 +347,7 @@ def test_options_that_cannot_work_raise(given_options: dict[str, int], message: 
         "Москва является столицей России.",
     ],
 )
-def test_text_outside_the_vocabulary_warns(text: str) -> None:
+def test_a_text_outside_the_vocabulary_is_warned_about(text: str) -> None:
     with pytest.warns(LaminaWarning, match="1 of 2 texts") as caught:
         windows([example(text), example("The mouse ran.")])
     assert text[:20] in str(caught[0].message)
@@ -370,8 +370,8 @@ def test_no_warning_for_latin_letters_digits_and_signs(text: str) -> None:
         windows([example(text)])
 
 
-def test_no_warning_if_the_vocabulary_has_the_language(tmp_path: Path) -> None:
-    """Use a Korean text: half of its tokens are single syllables even with a Korean vocabulary."""
+def test_no_warning_where_the_vocabulary_is_of_that_language(tmp_path: Path) -> None:
+    """Half of the tokens of a Korean text are single syllables, also with a Korean vocabulary."""
     syllables = [chr(0xAC00 + 11 * i) for i in range(1000)]
     words = [a + b for a, b in zip(syllables, reversed(syllables), strict=True)]
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -395,7 +395,7 @@ def test_no_warning_if_the_vocabulary_has_the_language(tmp_path: Path) -> None:
 # ---- the fingerprint
 
 
-def test_fingerprint_differs_for_different_inputs(tmp_path: Path) -> None:
+def test_different_windows_have_different_fingerprints(tmp_path: Path) -> None:
     other_tokenizer = tmp_path / "tokenizer.json"
     other_tokenizer.write_bytes(tokenizer().path.read_bytes() + b"\n")
     base = [example("A mouse ran to a mouse.", "mouse"), example("It rained.", id="r")]
@@ -418,7 +418,7 @@ def test_fingerprint_differs_for_different_inputs(tmp_path: Path) -> None:
     assert len(set(prints)) == len(prints)
 
 
-def test_fingerprint_does_not_depend_on_object_identity() -> None:
+def test_the_fingerprint_does_not_depend_on_object_identity() -> None:
     one, two = corpus(1)[:2]
     copy = replace(two, context="".join(list(two.context)))
     assert copy.context is not one.context

@@ -1,7 +1,7 @@
 """Small question-answering checkpoints of every family and kind of tokenizer, the same on every machine.
 
-Written by hand, with numpy, safetensors and tokenizers alone, so that the script which made the golden answers (in an
-environment of its own, with an old `transformers`) and the tests read the same files.
+They are written with numpy, safetensors and tokenizers alone. So the tests read the same files as the script that wrote the
+golden answers with an old `transformers`.
 """
 
 from __future__ import annotations

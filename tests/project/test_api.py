@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 import lamina
 from lamina.data.squad import to_squad
+from lamina.utils.run_folder import FORMAT
 from tests import tiny
 
 
@@ -96,3 +100,66 @@ def test_wrong_numbers_raise(reader: lamina.Reader, folder: Path) -> None:
         lamina.load(folder / "run", threads=-1)
     with pytest.raises(TypeError, match="model must be a path or a hub id, not NoneType"):
         lamina.load(None)  # type: ignore[arg-type]
+
+
+SCRIPT = Path(__file__).with_name("user_script.py")
+
+
+def test_the_user_script_uses_every_public_name() -> None:
+    found = set(re.findall(r"lamina\.(\w+)", SCRIPT.read_text()))
+    assert found == set(lamina.__all__)
+    methods = {name for name in dir(lamina.Reader) if not name.startswith("_") and callable(getattr(lamina.Reader, name))}
+    shown = {"answer", "classify", "embed", "evaluate", "predict", "predictions", "push_to_hub", "save", "similarity"}
+    assert shown < methods and all(re.search(rf"\b{name}\(", SCRIPT.read_text()) for name in shown)
+
+
+@pytest.mark.slow
+def test_the_types_of_the_public_names_suit_a_strict_user(tmp_path: Path) -> None:
+    """mypy reads the package as a user's mypy does: from outside the repository, by its py.typed."""
+    (tmp_path / "program.py").write_text(SCRIPT.read_text())
+    package = Path(lamina.__file__).parent
+    assert (package / "py.typed").is_file()
+    settings = "[mypy]\nstrict = True\nplugins = pydantic.mypy\n"
+    (tmp_path / "mypy.ini").write_text(settings)
+    run = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(tmp_path / "cache"), "program.py"]
+    environment = os.environ | {"MYPYPATH": "", "PYTHONPATH": str(package.parent)}
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = (tmp_path / "program.py").read_text().replace("top_k=3", 'top_k="3"').replace("threads=2", "threads=[2]")
+    (tmp_path / "program.py").write_text(wrong)
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert done.stdout.count("error: ") == 2, done.stdout
+
+
+PUBLIC = [getattr(lamina, name) for name in lamina.__all__ if name != "__version__"]
+FUNCTIONS = [one for one in PUBLIC if inspect.isfunction(one)]
+METHODS = [
+    method
+    for owner in (lamina.Reader, lamina.Document)
+    for name, method in inspect.getmembers(owner, inspect.isfunction)
+    if not name.startswith("_")
+]
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, *METHODS], ids=lambda function: function.__qualname__)
+def test_docstrings_name_every_argument(function: Any) -> None:
+    documented = inspect.getdoc(function) or ""
+    first = documented.splitlines()[0]
+    assert first.split()[0] in ("Read", "Return", "Train", "Upload", "Write") and first.endswith((".", ":")), first
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    block = documented.partition("Args:")[2].partition("Returns:")[0].partition("Raises:")[0]
+    assert [name for name in names if not re.search(rf"^ +\**{name}: ", block, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("owner", [one for one in PUBLIC if inspect.isclass(one)], ids=lambda owner: owner.__name__)
+def test_every_public_class_and_property_is_documented(owner: type) -> None:
+    assert owner.__doc__ and "__init__" not in owner.__doc__
+    own = [value for name, value in inspect.getmembers(owner) if isinstance(value, property) and not name.startswith("_")]
+    module = [value for value in own if value.fget is not None and value.fget.__module__.startswith("lamina")]
+    assert [value for value in module if not value.__doc__] == []
+
+
+def test_the_stability_page_names_the_formats_that_are_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "stability.md").read_text(encoding="utf-8")
+    assert f"This version writes format {FORMAT} and reads formats 1 and {FORMAT}." in page
+    assert "docs/stability.md" in (lamina.__doc__ or "")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lamina.utils.files import read_json
 from tests.checkout import ROOT, copy_checkout, installed_in
+from tests.project.pages import blocks, text_of
 
 
 def quickstart(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -20,6 +21,28 @@ def quickstart(folder: Path) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(["make", "quickstart"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def readme_answers(folder: Path) -> list[str]:
+    """Run the first example of the README with the trained model. Return its answers, without their confidences."""
+    code = blocks(text_of("README.md"), "python")[0]
+    python = [str(ROOT / ".venv/bin/python"), "-c", code]
+    done = subprocess.run(python, cwd=folder, capture_output=True, text=True, check=True)
+    return without_confidences(done.stdout)
+
+
+def readme_promises() -> list[str]:
+    """Return the answers that the README prints under its first example."""
+    return without_confidences(blocks(text_of("README.md"), "text")[0])
+
+
+def without_confidences(printed: str) -> list[str]:
+    """Remove what may differ between processors.
+
+    >>> without_confidences("1712 (confidence 0.84)")
+    ['1712']
+    """
+    return [line.rpartition(" (confidence ")[0] for line in printed.splitlines()]
 
 
 def test_quickstart_answers_as_in_the_readme(tmp_path: Path) -> None:
@@ -38,5 +61,6 @@ def test_quickstart_answers_as_in_the_readme(tmp_path: Path) -> None:
     all_null = 100 * scores["zero"]["NoAns_total"] / scores["zero"]["total"]
     assert scores["tuned"]["f1"] >= 70
     assert scores["tuned"]["f1"] >= all_null + 25
+    assert readme_answers(folder) == readme_promises()
     assert "already finished" in quickstart(folder).stderr
     assert installed_in(folder).is_relative_to(ROOT), "the environment is still that of this checkout"

@@ -133,7 +133,7 @@ def test_arguments_of_code_for_the_old_pipeline(places: dict[str, Path]) -> None
     )
     other = lamina.pipeline("question-answering", model=name, tokenizer=str(places["bert-cased"] / "tokenizer.json"), device=-1)
     assert answer.reader.tokenizer.fingerprint == other.reader.tokenizer.fingerprint
-    with pytest.raises(TypeError, match="model is a object: give its folder"):
+    with pytest.raises(TypeError, match="model must be a folder or a hub id, not object"):
         lamina.pipeline("question-answering", model=object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="torch only"):
         lamina.pipeline("question-answering", model=name, framework="tf")

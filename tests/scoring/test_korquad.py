@@ -110,7 +110,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(printed.out) == {"exact_match": 0, "f1": 0}
     assert json.loads(lamina(*command, "--nfc").out) == {"nfc_exact_match": 100, "nfc_f1": 100}
     refused = lamina("score", "--data", dev, "--predictions", predictions, "--nfc")
-    assert refused.code == 2 and refused.err == "lamina: --nfc: only --metric korquad compares texts in NFC: leave it out\n"
+    line = "lamina: --nfc: only --metric korquad compares texts in NFC. Fix: leave it out\n"
+    assert refused.code == 2 and refused.err == line
     deep = tmp_path / "deep.json"
     deep.write_text("[" * 200_000)
     refused = lamina("score", "--data", dev, "--predictions", deep)
@@ -121,7 +122,7 @@ def test_the_command(tmp_path: Path) -> None:
     refused = lamina(*command, "--null-odds", predictions)
     assert refused.code == 2 and "KorQuAD 1.0 has no unanswerable questions" in refused.err
     refused = lamina(*command, "--missing", "null")
-    assert refused.code == 2 and "only --metric squad2 asks for all predictions" in refused.err
+    assert refused.code == 2 and "only --metric squad2 needs all predictions" in refused.err
 
 
 def test_a_run_has_korquad_scores_and_the_official_ones(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_predictions_per_question(folder: Path, tmp_path: Path) -> None:
     assert {name: questions[name] for name in written} == written and len(written) == 40
     asked = ("score", "--data", folder / "dev.json", "--metric", "korquad", "--predictions")
     refused = lamina(*asked, tmp_path / "all.json")
-    assert refused.code == 2 and "some contexts hold no answer: score with --per question" in refused.err
+    assert refused.code == 2 and "some contexts hold no answer. Fix: score with --per question" in refused.err
 
 
 def test_question_with_one_context_has_the_threshold_of_contexts(folder: Path, tmp_path: Path) -> None:
@@ -128,7 +128,10 @@ def test_predict_does_not_overwrite_its_inputs(folder: Path, tmp_path: Path) -> 
     for names, message in (
         (("--out", data), "is the original, which is never overwritten"),
         (("--out", tmp_path / "a.json", "--nbest", data), "is the original, which is never overwritten"),
-        (("--out", tmp_path / "a.json", "--nbest", tmp_path / "a.json"), "is named twice: one would be written over the other"),
+        (
+            ("--out", tmp_path / "a.json", "--nbest", tmp_path / "a.json"),
+            "is named twice, so one output would replace the other",
+        ),
     ):
         refused = lamina("predict", folder / "run", "--data", data, *names, "--threads", 1)
         assert refused.code == 2 and message in refused.err and refused.err.count("\n") == 1

@@ -56,12 +56,12 @@ D = TypeVar("D", bound=Decision)
 
 def read_decision(kind: type[D], tasks: object, name: str, where: str) -> D:
     """Return the decision of the task `name` from the table `tasks` of a run.json. `where` is that file, for messages."""
-    fix = "Fix: copy the run folder again, or train the run again"
+    fix = "copy the run folder again, or train the run again"
     if not isinstance(tasks, Mapping) or not isinstance(tasks.get(name), Mapping):
-        raise LaminaError(f"{where}: tasks.{name} is missing. {fix}")
+        raise LaminaError(f"{where}: tasks.{name} is missing. Fix: {fix}")
     try:
         return kind.model_validate(tasks[name])
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, (name, *problem["loc"])))
-        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {problem['input']!r}). {fix}") from None
+        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {problem['input']!r}). Fix: {fix}") from None

@@ -28,7 +28,7 @@ from lamina.utils.run_folder import Run
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_FIX = "Fix: copy the run folder again, or train the run again"
+_FIX = "copy the run folder again, or train the run again"
 _LOGITS = ("start", "end", "row_starts")
 _WINDOWS = ("lengths", "example", "context", "max_context", "first", "width")
 
@@ -63,14 +63,14 @@ def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
     outputs, outputs_of = _read(run.outputs, _LOGITS)
     stored, fingerprint = _read(run.windows, _WINDOWS)
     if outputs_of != fingerprint:
-        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} are of different windows. {_FIX}")
+        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} are of different windows. Fix: {_FIX}")
     starts = np.concatenate([[0], np.cumsum(stored["lengths"], dtype=np.int64)])
     tokens = int(starts[-1])
     context, max_context = (np.unpackbits(stored[name], count=tokens).astype(np.bool_) for name in ("context", "max_context"))
     sizes = [(len(outputs["start"]), tokens), (len(outputs["end"]), tokens), (len(stored["example"]), len(starts) - 1)]
     sizes += [(len(stored[name]), int(np.count_nonzero(context))) for name in ("first", "width")]
     if not np.array_equal(starts, outputs["row_starts"]) or any(found != wanted for found, wanted in sizes):
-        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} have different sizes. {_FIX}")
+        raise LaminaError(f"{run.path}: {run.outputs.name} and {run.windows.name} have different sizes. Fix: {_FIX}")
     offsets = np.zeros((tokens, 2), np.int32)
     offsets[context, 0] = stored["first"]
     offsets[context, 1] = stored["first"].astype(np.int32) + stored["width"].astype(np.int32)
@@ -112,4 +112,4 @@ def _read(path: Path, names: Sequence[str]) -> tuple[Arrays, str]:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in names}, (file.metadata() or {}).get("windows", "")
     except (OSError, SafetensorError) as error:
-        raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}). {_FIX}") from None
+        raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}). Fix: {_FIX}") from None

@@ -1,12 +1,12 @@
-"""The commands, one module a subject.
+"""The commands, one module for each subject.
 
 Each command calls one function of another room and imports it when it runs. Results go to standard output, everything else to
-standard error. Exit codes: 0, 2 for a mistake of the user's, 130 for Ctrl-C, 1 for anything else.
+standard error. Exit codes: 0, 2 for a mistake of the user, 130 for Ctrl-C, 1 for anything else.
 """
 
 from __future__ import annotations
 
-from lamina.cli import ask, cache, data, evaluate, layers, pretraining, recipes, runs, sentences, training, tuning
+from lamina.cli import ask, cache, data, evaluate, help, layers, pretraining, recipes, runs, sentences, training, tuning
 from lamina.cli.app import DEFAULT_MODEL, app, main
 
 __all__ = ["DEFAULT_MODEL", "app", "main"]
@@ -16,3 +16,4 @@ for subject in (training, pretraining, tuning, ask, evaluate, layers, sentences,
 app.add_typer(data.commands, name="data")
 app.add_typer(recipes.commands, name="recipes")
 app.add_typer(cache.commands, name="cache")
+app.add_typer(help.commands)

@@ -1,4 +1,4 @@
-"""What the commands share: the program itself, the options that several have, and printing."""
+"""What the commands share: the program itself, the options that several commands have, and printing."""
 
 from __future__ import annotations
 
@@ -22,37 +22,67 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "runs/quickstart"
 SENTENCE_MODEL = "runs/sentences"
-DEFAULTS = {DEFAULT_MODEL: "make quickstart", SENTENCE_MODEL: "lamina train sentences"}
+DEFAULTS = {DEFAULT_MODEL: "lamina train quickstart", SENTENCE_MODEL: "lamina train sentences"}
 MODEL_HELP = "A run folder, or a question-answering checkpoint: a folder or a hub id."
 
+# The panels of `--help`. An option that several commands have is in the same panel everywhere.
+TEXTS, ANSWERS, DATA, TRAINING, OUTPUT, MACHINE = "Texts", "Answers", "Data", "Training", "Output", "Machine"
+
 app = typer.Typer(
-    help="Fine-tunes BERT-family encoders to answer questions and to judge sentences, and says what it cost.",
+    help="Train small encoders on a CPU to answer questions from your texts and to classify sentences.",
+    epilog="Run `lamina help COMMAND` or `lamina COMMAND -h` for the options of a command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-RecipeArgument = Annotated[str, typer.Argument(help="A recipe: a TOML file, a run's recipe.json, or a name of `recipes list`.")]
-Setting = Annotated[list[str], typer.Option("--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe.")]
-ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
-Pickle = Annotated[bool, typer.Option("--allow-pickle", help="Read a checkpoint's pickled weights, which can hide code.")]
+RecipeArgument = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A TOML file, the recipe.json of a run, or a name of `lamina recipes list`.")
+]
+Setting = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="TABLE.FIELD=VALUE", help="Change one field of the recipe. Repeatable.", rich_help_panel=TRAINING
+    ),
+]
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 DataOption = Annotated[
-    str, typer.Option("--data", help="A SQuAD JSON, CSV or JSONL file, a table of sentences, or a name of `data list`.")
+    str,
+    typer.Option(
+        "--data",
+        help="Read questions or sentences: a JSON, JSONL, CSV, TSV or parquet file, or the name of a dataset.",
+        rich_help_panel=DATA,
+    ),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to compute with; all cores if not given.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+TaskOption = Annotated[
+    str | None, typer.Option("--task", help="Choose the task, if the model has several that fit.", rich_help_panel=DATA)
+]
 Duplicates = Annotated[
-    Literal["error", "rename"], typer.Option("--duplicate-ids", help="What to do with ids that occur twice.")
+    Literal["error", "rename"],
+    typer.Option("--duplicate-ids", help="Refuse ids that occur twice, or rename the later ones.", rich_help_panel=DATA),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, help="Compute with so many threads. Without it: all cores.", rich_help_panel=MACHINE),
+]
+Device = Annotated[str, typer.Option("--device", help="Compute on auto, cpu, cuda or mps.", rich_help_panel=MACHINE)]
+Pickle = Annotated[
+    bool,
+    typer.Option(
+        "--allow-pickle", help="Read pickled weights of a checkpoint. A pickle can run hidden code.", rich_help_panel=MACHINE
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
+
+_USAGE_ERROR = typer.BadParameter.__mro__[1]  # the base of all mistakes on a command line; typer does not export it
 
 
 def main() -> None:
+    """Run the command line; a mistake of the user ends it with one line and exit code 2."""
     warnings.showwarning = _show_warning
     signal.signal(signal.SIGINT, lambda *_: fail("lamina: interrupted", 130))
     try:
-        app()
+        code = app(prog_name="lamina", standalone_mode=False)
     except LaminaError as error:
         fail(f"lamina: {error}", 2)
     except SystemExit as stop:
@@ -60,11 +90,32 @@ def main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter flushes at its end
         raise SystemExit(0) from None  # the reader of our output has gone, as in `lamina … | head`
+    except Exception as error:
+        if not isinstance(error, _USAGE_ERROR):
+            raise
+        fail(*_usage_line(error))
+    raise SystemExit(code if isinstance(code, int) else 0)
 
 
 def fail(line: str, code: int) -> NoReturn:
+    """Print a line on standard error and end the program."""
     print(line, file=sys.stderr)
     raise SystemExit(code)
+
+
+def _usage_line(error: Any) -> tuple[str, int]:
+    """Return the line for a mistake on the command line, and the exit code."""
+    message = str(error.format_message()).strip()
+    path = error.ctx.command_path if error.ctx is not None else "lamina"
+    if not message:  # a group without a command: its help has been printed
+        raise SystemExit(2)
+    what, hint = message, ""
+    for marker in (" Did you mean ", " (Possible options: "):  # of commands, and of options
+        if marker in message:
+            what, _, hint = message.partition(marker)
+    names = hint.rstrip("?)").replace("'", "").replace(", ", " or ")
+    fix = f"did you mean {names}?" if names else f"run `{path} -h` to see what it takes"
+    return f"{path}: {what[:1].lower()}{what[1:].rstrip('. ')}. Fix: {fix}", 2
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -73,13 +124,14 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         print(f"lamina {__version__}")
         raise typer.Exit
 
 
 def open_recipe(name: str, settings: list[str]) -> Recipe:
+    """Return the recipe of that path or bundled name, changed by `--set`."""
     from lamina.config.bundled import recipe_path
     from lamina.config.parse import read_recipe
 
@@ -87,19 +139,21 @@ def open_recipe(name: str, settings: list[str]) -> Recipe:
 
 
 def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
+    """Return the reader of a model; name the command that trains a default model if it is missing."""
     if model in DEFAULTS and not Path(model).exists():
-        raise LaminaError(f"{model}: there is no model yet: run `{DEFAULTS[model]}`, or name one with --model")
+        raise LaminaError(f"{model}: there is no model yet. Fix: run `{DEFAULTS[model]}`, or name a model with --model")
     from lamina.reader.load import load
 
     return load(model, device=device, threads=threads, allow_pickle=allow_pickle)
 
 
 def print_json(value: object) -> None:
+    """Print a value as indented JSON."""
     print(json.dumps(value, ensure_ascii=False, indent=1))
 
 
 def print_scores(scores: Mapping[str, Any]) -> None:
-    """Of answers, a line a threshold; of several tasks, those of each; of anything else, a line of its numbers."""
+    """Print scores: span scores with a line for each threshold, several tasks one by one, others in one line."""
     if not all(isinstance(values, Mapping) for values in scores.values()):
         numbers = {name: value for name, value in scores.items() if not isinstance(value, Mapping)}
         shown = {name: str(value) if isinstance(value, int) else f"{value:.3f}" for name, value in numbers.items()}
@@ -125,6 +179,6 @@ def print_scores(scores: Mapping[str, Any]) -> None:
 
 
 def memory_text(costs: Mapping[str, Any]) -> str:
-    """The peak of memory, where the system tells it."""
+    """Return the peak memory as text; empty if the system does not report it."""
     peak = costs.get("peak_memory_mb")
     return "" if peak is None else f", {peak / 1000:.1f} GB of memory at most"

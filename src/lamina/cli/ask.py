@@ -1,4 +1,4 @@
-"""The command that answers questions."""
+"""The command that answers questions: which arguments are texts, which are questions, and what is printed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from typer.core import TyperCommand
 
 from lamina.cli.app import (
+    ANSWERS,
     DEFAULT_MODEL,
     MODEL_HELP,
+    OUTPUT,
+    TEXTS,
     Device,
     Json,
     Pickle,
@@ -21,6 +25,7 @@ from lamina.cli.app import (
     load_model,
     print_json,
 )
+from lamina.cli.ask_arguments import Asked, sort_arguments
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
@@ -31,84 +36,132 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-OutputForm = Literal["text", "json", "jsonl"]  # of what is printed
+OutputForm = Literal["text", "json", "jsonl"]
+AFTER_DASHES = "lamina.ask.questions"  # where the context of the command keeps what follows `--`
 
 
-@commands.command()
+class AskCommand(TyperCommand):
+    """Keeps the words after `--` apart, which are questions even if files of these names exist."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[AFTER_DASHES] = args[at + 1 :]
+        rest: list[str] = super().parse_args(ctx, args[:at])
+        return rest
+
+
+@commands.command(cls=AskCommand)
 def ask(
-    questions: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUESTION]...", help="Questions; none: they are read one a line.")
+    command: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE|DIR|-|QUESTION",
+            help="Name texts and ask questions. A name that exists is a text, - is standard input, the rest are questions.",
+        ),
     ] = None,
     context: Annotated[
         list[str] | None,
-        typer.Option("--context", metavar="FILE|-", help="A .txt, .md, .html, .pdf or .docx file, or - for standard input."),
+        typer.Option(
+            "--context",
+            metavar="FILE|-",
+            help="Read a .txt, .md, .html, .pdf or .docx file, or - for standard input. Repeatable.",
+            rich_help_panel=TEXTS,
+        ),
     ] = None,
     contexts: Annotated[
         list[str] | None,
-        typer.Option("--contexts", metavar="DIR|FILE", help="Files without number, read one after the other; may be repeated."),
+        typer.Option(
+            "--contexts",
+            metavar="DIR|FILE",
+            help="Read any number of files or folders, one file after the other. Repeatable.",
+            rich_help_panel=TEXTS,
+        ),
     ] = None,
-    text: Annotated[list[str] | None, typer.Option("--text", help="A text, here on the command line.")] = None,
-    model: Annotated[str, typer.Option("--model", help=MODEL_HELP)] = DEFAULT_MODEL,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many answers to show.")] = 1,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="Answer from this text on the command line. Repeatable.", rich_help_panel=TEXTS),
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help=MODEL_HELP, rich_help_panel=ANSWERS)] = DEFAULT_MODEL,
+    top_k: Annotated[
+        int, typer.Option("--top-k", min=1, help="Show so many answers to each question.", rich_help_panel=ANSWERS)
+    ] = 1,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Replaces the model's own; greater answers more.")
+        float | None,
+        typer.Option(
+            "--threshold",
+            help="Replace the model's threshold for no answer. A greater one answers more often.",
+            rich_help_panel=ANSWERS,
+        ),
     ] = None,
+    as_json: Json = False,
+    as_jsonl: Annotated[
+        bool,
+        typer.Option("--jsonl", help="Print each answer as a line of JSON, as soon as it is known.", rich_help_panel=OUTPUT),
+    ] = False,
     device: Device = "auto",
     threads: Threads = None,
     allow_pickle: Pickle = False,
-    as_json: Json = False,
-    as_jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Print each answer as a line of JSON, as soon as it is known.")
-    ] = False,
 ) -> None:
-    """Answer questions from texts, with a quoted span or an honest "no answer"."""
+    """Answer questions from texts, with a quoted span or "no answer".
+
+    lamina ask report.pdf "Who signed it?" answers from one file.
+    lamina ask docs/ "Who signed it?" searches all files of a folder.
+    lamina ask report.pdf opens a conversation on a terminal.
+
+    Up to 32 files are read at once; an unreadable file is an error.
+    A folder or more files are read one by one, in bounded memory.
+    There, an unreadable file is skipped with a warning.
+    Piped lines are questions if texts are named, else they are the text.
+    Words after -- are always questions.
+    """
     piped = sys.stdin is not None and not sys.stdin.isatty()
     form: OutputForm = "json" if as_json else "jsonl" if as_jsonl else "text"
-    files, texts = context or [], text or []
-    if contexts and (files or texts):
-        raise LaminaError("--contexts reads files one after the other, --context and --text keep theirs: give either")
-    if contexts and not questions and not piped:
-        raise LaminaError("--contexts: there is no question: name one, or pipe them in, one a line")
-    if piped and questions and not files and not texts and not contexts:
-        files = ["-"]  # what is piped in is the text
-    if files.count("-") > (1 if questions else 0):
-        raise LaminaError("--context -: standard input is read once: name the questions, and other texts as files")
-    documents = [*_documents(files), *_texts(texts)]
-    talking = not questions and not piped
-    if talking and (form != "text" or sys.stdin is None):
-        raise LaminaError("there is no question: name one, or pipe them in, one a line")
-    if not talking and not contexts and not documents:
-        raise LaminaError("there is no text to answer from: name one with --context FILE, or give it with --text")
+    asked = sort_arguments(words or [], command.meta[AFTER_DASHES], context or [], contexts or [], text or [], piped=piped)
+    talking = not asked.questions and not piped
+    if talking and (form != "text" or sys.stdin is None or asked.streamed):
+        raise LaminaError("ask: there is no question. Fix: name one, or pipe them in, one a line")
+    documents = [] if asked.streamed else [*_documents(asked.files), *_texts(asked.texts)]
+    if not talking and not asked.streamed and not documents:
+        raise LaminaError("ask: there is no text to answer from. Fix: name a file or a folder, or give a text with --text")
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     if talking:
         _converse(reader, documents, threshold, top_k)
         return
-    asked = [questions] if questions else _lines_as_they_come()
-    if contexts:
-        _print_replies(_search(reader, asked, contexts, threshold, top_k), form)
+    _print_replies(_replies(reader, asked, documents, threshold, top_k), form)
+
+
+def _replies(
+    reader: Reader, asked: Asked, documents: list[Document], threshold: float | None, top_k: int
+) -> Iterator[tuple[Reply, list[Document]]]:
+    """Yield each reply with the documents that its quotes count."""
+    groups = [asked.questions] if asked.questions else _piped_questions()
+    if asked.streamed:
+        yield from _search(reader, groups, asked.files, threshold, top_k)
         return
-    given = [document.text for document in documents]
-    replies = (reply for some in asked for reply in reader.replies(some, given, threshold=threshold, top_k=top_k))
-    _print_replies(((reply, documents) for reply in replies), form)
+    texts = [document.text for document in documents]
+    for questions in groups:
+        for reply in reader.replies(questions, texts, threshold=threshold, top_k=top_k):
+            yield reply, documents
 
 
 def _converse(reader: Reader, documents: list[Document], threshold: float | None, top_k: int) -> None:
     from lamina.cli.conversation import Conversation, converse
 
     _ = reader.trained.span_task  # refuses a model that does not answer questions
-    print("Ask away; :help says what else there is.", file=sys.stderr)
+    print("Type a question; :help lists the commands.", file=sys.stderr)
     converse(Conversation(reader, documents, threshold=threshold, top_k=top_k), _prompt(), print)
 
 
 def _search(
-    reader: Reader, asked: Iterable[list[str]], places: list[str], threshold: float | None, top_k: int
+    reader: Reader, groups: Iterable[list[str]], places: list[str], threshold: float | None, top_k: int
 ) -> Iterator[tuple[Reply, list[Document]]]:
-    """The replies from many files, with the files that they quote; all files are read again for each group of questions."""
+    """Yield the replies from many files, with the files that they quote. Each group of questions reads all files again."""
     from lamina.reader.search import files_in, search
     from lamina.utils.progress import shown
 
     files = files_in(places)
-    for questions in asked:
+    for questions in groups:
         with shown() as progress:
             found = search(reader, questions, files, threshold=threshold, top_k=top_k, progress=progress)
         print(found.pace, file=sys.stderr)
@@ -117,7 +170,7 @@ def _search(
 
 
 def _print_replies(replies: Iterable[tuple[Reply, list[Document]]], form: OutputForm) -> None:
-    """Prints each reply as soon as it is known; as JSON, all of them in one list."""
+    """Print each reply as soon as it is known; with `--json`, all of them in one list."""
     from lamina.cli.conversation import reply_text
     from lamina.reader.replies import reply_json
 
@@ -143,8 +196,8 @@ def _texts(texts: list[str]) -> list[Document]:
     return [Document(f"text {number}" if len(texts) > 1 else "the text", text) for number, text in enumerate(texts, 1)]
 
 
-def _lines_as_they_come() -> Iterator[list[str]]:
-    """The lines of standard input, in groups: all that are there already, so that a lonely one is not kept waiting."""
+def _piped_questions() -> Iterator[list[str]]:
+    """Yield the lines of standard input in groups: all that have arrived, so that a single line is answered at once."""
     number, rest = 0, b""
     while True:
         data = cast(io.BufferedReader, sys.stdin.buffer).read1(1 << 16)
@@ -152,18 +205,30 @@ def _lines_as_they_come() -> Iterator[list[str]]:
         found = []
         for line in lines:
             number += 1
-            try:
-                found.append(line.decode("utf-8").strip())
-            except UnicodeDecodeError as error:
-                raise LaminaError(f"standard input, line {number}, byte {error.start}: not UTF-8") from None
+            found.append(_piped_question(line, number))
         if questions := [line for line in found if line]:
             yield questions
         if not data:
             return
 
 
+def _piped_question(line: bytes, number: int) -> str:
+    try:
+        question = line.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise LaminaError(
+            f"standard input, line {number}, byte {error.start}: not UTF-8. Fix: pipe the questions as UTF-8 text"
+        ) from None
+    if question.startswith(":"):
+        raise LaminaError(
+            f"standard input, line {number}: {question.split()[0]} is a command of the conversation, not a question. "
+            "Fix: leave the line out; --top-k 6 shows the runners-up of every answer"
+        )
+    return question
+
+
 def _prompt() -> Callable[[], str]:
-    """`input` with a history that is kept between conversations, where the platform and the disk have room for one."""
+    """Return `input` with a history that lasts between conversations, if the platform and the disk allow one."""
     from contextlib import suppress
 
     with suppress(ImportError, OSError, LaminaError):

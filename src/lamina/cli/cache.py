@@ -11,9 +11,9 @@ import typer
 from lamina.cli.app import Json, print_json
 from lamina.errors import LaminaError
 
-commands = typer.Typer(help="The stored states of frozen layers.", no_args_is_help=True)
+commands = typer.Typer(help="List, check and remove the stored states of frozen layers.", no_args_is_help=True)
 
-Stores = Annotated[list[str] | None, typer.Argument(help="Stores, by the beginning of their names.")]
+Stores = Annotated[list[str] | None, typer.Argument(help="The first letters of the names of stores.")]
 
 
 @commands.command("list")
@@ -37,7 +37,7 @@ def cache_list(as_json: Json = False) -> None:
 
 @commands.command("verify")
 def cache_verify(names: Stores = None) -> None:
-    """Check the checksums of some stores, or of all. What is damaged is computed again when it is next needed."""
+    """Verify the checksums of some stores, or of all. The next run that needs a damaged shard computes it again."""
     from lamina.state_cache.maintenance import list_stores, verify_store
 
     problems = 0
@@ -46,18 +46,20 @@ def cache_verify(names: Stores = None) -> None:
         problems += len(found)
         print("\n".join(found) if found else f"{name}: sound")
     if problems:
-        raise LaminaError(f"{problems} shards are missing or damaged: the next training computes them again")
+        raise LaminaError(
+            f"cache: {problems} shards are missing or damaged. Fix: nothing; the next run that needs them computes them again"
+        )
 
 
 @commands.command("clear")
 def cache_clear(
     names: Stores = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every store.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove every store.")] = False,
 ) -> None:
-    """Remove stores. All they hold can be computed again."""
+    """Remove stores. The next run that needs them computes them again."""
     from lamina.state_cache.maintenance import clear_store, list_stores
 
     if bool(names) == everything:
-        raise LaminaError("name the stores to clear, or say --all: `lamina cache list` shows them")
+        raise LaminaError("cache clear: no stores are named. Fix: name some of `lamina cache list`, or use --all alone")
     for name in names or [store.name for store in list_stores()]:
         print(f"{name}: {clear_store(name) / 1e6:,.0f} MB cleared")

@@ -1,4 +1,4 @@
-"""What `lamina ask` says: replies as text and as JSON, and the conversation when no question was given."""
+"""Replies as text, and the conversation that `lamina ask` opens on a terminal without a question."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HELP = """\
 Type a question, or
   :context FILE  answer from this file instead (:context alone names the texts in use)
   :add FILE      answer from this file as well
-  :why           the runners-up of the last answer
+  :why           show the runners-up of the last answer
   :quit          leave (so does Ctrl-D)"""
 
 
 def reply_text(reply: Reply, documents: Sequence[Document]) -> str:
-    """The question, the answer with its place, and the sentence that it stands in."""
+    """Return the question, the answer with its place, and the sentence around it."""
     lines = [f"Q: {reply.question}"]
     if reply.answer is None:
         lines.append(f"A: no answer in the text (confidence {reply.confidence:.2f})")
@@ -40,7 +40,7 @@ def reply_text(reply: Reply, documents: Sequence[Document]) -> str:
 
 
 class Conversation:
-    """Questions one after the other; remembers the texts and the last answer."""
+    """Answers one line after the other; remembers the texts and the last answer."""
 
     def __init__(self, reader: Reader, documents: Iterable[Document], *, threshold: float | None, top_k: int) -> None:
         self.reader, self.documents = reader, list(documents)
@@ -48,7 +48,7 @@ class Conversation:
         self._last: Reply | None = None
 
     def say(self, line: str) -> str | None:
-        """The answer to a line; None ends the conversation. Mistakes are answers too."""
+        """Return the answer to a line, or the text of a mistake. None ends the conversation."""
         line = line.strip()
         command, _, rest = line.partition(" ")
         try:
@@ -64,7 +64,7 @@ class Conversation:
 
     def _answer(self, question: str) -> str:
         if not self.documents:
-            return "there is no text to answer from yet: name one with :context FILE"
+            return "There is no text to answer from. Fix: name one with :context FILE"
         texts = [document.text for document in self.documents]
         self._last = self.reader.answer(question, texts, threshold=self.threshold, top_k=max(self.top_k, WHY + 1))
         shown = self.top_k - (self._last.text is not None) if self.top_k > 1 else 0
@@ -79,7 +79,7 @@ class Conversation:
 
     def _why(self) -> str:
         if self._last is None:
-            return "nothing has been asked yet"
+            return "There is no answer yet. Fix: ask a question first"
         lines = [f"no answer: confidence {self._last.no_answer:.2f}"]
         for quote in self._last.others[:WHY]:
             lines += [_quote_text(quote, self.documents), f"   {_marked(quote, self.documents[quote.context])}"]
@@ -87,7 +87,7 @@ class Conversation:
 
 
 def converse(conversation: Conversation, read: Callable[[], str], write: Callable[[str], object]) -> None:
-    """Until the input ends or says so."""
+    """Answer lines until the input ends or a line is `:quit`."""
     while True:
         try:
             answer = conversation.say(read())
@@ -107,7 +107,7 @@ def _quote_text(quote: Quote, documents: Sequence[Document]) -> str:
 
 
 def _marked(quote: Quote, document: Document) -> str:
-    """The sentence around a quote, with the quote in brackets."""
+    """Return the sentence around a quote, with the quote in brackets."""
     first, last = document.sentence(quote.start, quote.end)
     text = document.text
     return _line(f"{text[first : quote.start]}[{quote.text}]{text[quote.end : last]}")

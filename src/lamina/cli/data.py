@@ -1,4 +1,4 @@
-"""`lamina data`: data sets."""
+"""The commands of `lamina data`: look at, check, repair, convert and generate datasets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import typer
 
 from lamina.cli.app import Duplicates, Json, print_json
 
-commands = typer.Typer(help="Look at, check, repair and make data sets.", no_args_is_help=True)
+ANY_DATA = "a file, a pattern such as train-*.parquet, or a name on the hub."
+
+commands = typer.Typer(
+    help="Look at, check, repair, convert and generate datasets. Formats: JSON (SQuAD, rows, Label Studio, Haystack), JSONL, "
+    "CSV, TSV and parquet, each also with .gz or .xz after it.",
+    no_args_is_help=True,
+)
 
 
 @commands.command("list")
 def data_list(as_json: Json = False) -> None:
-    """List the bundled data sets and those in $LAMINA_DATA."""
+    """List the bundled datasets and those in $LAMINA_DATA."""
     from lamina.data.sources import available
 
     found = available()
@@ -27,24 +33,24 @@ def data_list(as_json: Json = False) -> None:
 
 
 @commands.command("check")
-def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")], as_json: Json = False) -> None:
-    """List all problems of a file of questions or of sentences, and count what is in it. Exits with 2 if there are
-    problems."""
-    from lamina.data import multi_context, squad
+def data_check(data: Annotated[str, typer.Argument(help=f"Questions or sentences: {ANY_DATA}")], as_json: Json = False) -> None:
+    """List all problems of questions or sentences, and count what the data holds. Exits with 2 if there are problems."""
     from lamina.data.sentences import check_sentences, holds_sentences
+    from lamina.data.sources import check_questions, locate_file
 
+    file = locate_file(data)
     if holds_sentences(file):
         found = check_sentences(file)
         if as_json:
             print_json(asdict(found))
         else:
-            for line, what in found.broken.items():
-                print(f"{file}: line {line}: {what}")
+            for problem in found.problems(str(file)):
+                print(problem)
             print(found)
         if found.broken:
             raise typer.Exit(2)
         return
-    report = multi_context.check_multi_context(file) if multi_context.holds_contexts(file) else squad.check(file)
+    report = check_questions(file)
     if as_json:
         print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
     else:
@@ -57,14 +63,16 @@ def data_check(file: Annotated[Path, typer.Argument(help="The file to check.")],
 
 @commands.command("clean")
 def data_clean(
-    file: Annotated[Path, typer.Argument(help="The file to repair; it is never changed.")],
-    out: Annotated[Path, typer.Option("--out", help="The repaired copy, as SQuAD JSON.")],
+    data: Annotated[str, typer.Argument(help=f"Questions to repair, never changed: {ANY_DATA}")],
+    out: Annotated[Path, typer.Option("--out", help="Write the repaired copy here, as SQuAD JSON.")],
     as_json: Json = False,
 ) -> None:
-    """Write a repaired copy: answers re-aligned, duplicate ids renamed, what cannot be repaired left out and named."""
+    """Write a repaired copy of questions: answers aligned, duplicate ids renamed. What cannot be repaired is left out and
+    listed."""
+    from lamina.data.sources import locate_file
     from lamina.data.squad import clean
 
-    report = clean(file, out)
+    report = clean(locate_file(data), out)
     if as_json:
         print_json(
             {
@@ -79,18 +87,38 @@ def data_clean(
         print(f"repaired: {problem}")
     for problem in report.dropped:
         print(f"left out: {problem}")
-    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems mended, {len(report.dropped)} that could not be")
+    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems repaired, {len(report.dropped)} left out")
+
+
+@commands.command("convert")
+def data_convert(
+    data: Annotated[str, typer.Argument(metavar="IN", help=f"Questions or sentences: {ANY_DATA}")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Write here, in the format of the ending. Replaces a file.")],
+    duplicate_ids: Duplicates = "error",
+    as_json: Json = False,
+) -> None:
+    """Convert questions or sentences to another format: .json (SQuAD), .jsonl, .csv, .tsv or .parquet, alone or with .gz or
+    .xz."""
+    from lamina.data.convert import convert
+
+    done = convert(data, out, duplicate_ids=duplicate_ids)
+    if as_json:
+        print_json({"out": str(out), **asdict(done)})
+        return
+    print(f"{out}: {done.rows} {done.kind}")
+    if done.not_copied:
+        print(f"not copied, because examples do not have these fields: {', '.join(done.not_copied)}")
 
 
 @commands.command("make")
 def data_make(
-    name: Annotated[Literal["fables"], typer.Argument(help="Which corpus.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder for train.json and dev.json, and tables of sentences.")],
-    articles: Annotated[int | None, typer.Option("--articles", min=1, help="Articles of the training set.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    name: Annotated[Literal["fables"], typer.Argument(help="The corpus to generate.")],
+    out: Annotated[Path, typer.Option("--out", help="Write train.json, dev.json and tables of sentences into this folder.")],
+    articles: Annotated[int | None, typer.Option("--articles", min=1, help="Number of articles in train.json.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Write the bundled corpus, a fictional encyclopaedia: questions as SQuAD 2.0 files, sentences as tables."""
+    """Generate the synthetic corpus, a fictional encyclopaedia: questions as SQuAD 2.0 files, sentences as tables."""
     from lamina.data import fables
     from lamina.data.fables.sentences import write_sentences
     from lamina.utils.files import make_folder, write_json
@@ -113,18 +141,18 @@ def data_make(
 
 @commands.command("contexts")
 def data_contexts(
-    file: Annotated[str, typer.Argument(help="Questions with one context each: a file, or a name of `data list`.")],
-    bm25: Annotated[int, typer.Option("--bm25", min=1, metavar="K", help="Contexts a question, its own among them.")],
-    out: Annotated[Path, typer.Option("--out", help="The new file: .jsonl or .json, alone or with .gz or .xz after it.")],
+    file: Annotated[str, typer.Argument(help=f"Questions with one context each: {ANY_DATA}")],
+    bm25: Annotated[int, typer.Option("--bm25", min=1, metavar="K", help="Number of contexts a question, with its own.")],
+    out: Annotated[Path, typer.Option("--out", help="Write here: .jsonl or .json, alone or with .gz or .xz after it.")],
     hits: Annotated[
         Literal["drop", "answerable", "impossible"],
-        typer.Option("--hits", help="Other paragraphs that hold an answer's text by chance: pass over, or count as either."),
+        typer.Option("--hits", help="Other paragraphs with the text of an answer: drop them, or count them as either."),
     ] = "drop",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws the order of a question's contexts.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the order of contexts.")] = 0,
     duplicate_ids: Duplicates = "error",
     as_json: Json = False,
 ) -> None:
-    """Put every question to its own paragraph and to others of the file that look most like it (BM25)."""
+    """Give every question its own paragraph and the most similar other paragraphs of the file (BM25)."""
     from lamina.data import multi_context
     from lamina.data.bm25 import with_neighbours
     from lamina.data.sources import check_writes, load_examples
@@ -136,12 +164,12 @@ def data_contexts(
     make_folder(out.parent)
     examples = load_examples(file, duplicate_ids=duplicate_ids)
     with shown() as progress:
-        made = with_neighbours(examples, bm25, seed=seed, hits=hits, progress=progress)
-    multi_context.write_questions(out, made.questions)
-    result = {"out": str(out), "questions": len(made.questions), "contexts": made.paragraphs, "hits": made.hits}
+        found = with_neighbours(examples, bm25, seed=seed, hits=hits, progress=progress)
+    multi_context.write_questions(out, found.questions)
+    result = {"out": str(out), "questions": len(found.questions), "contexts": found.paragraphs, "hits": found.hits}
     if as_json:
         print_json(result)
         return
-    became = {"drop": "were passed over", "answerable": "count as answerable", "impossible": "count as impossible"}[hits]
-    print(f"{out}: {len(made.questions)} questions with {made.paragraphs} contexts")
-    print(f"{made.hits} other paragraphs hold an answer's text by chance and {became}")
+    became = {"drop": "are left out", "answerable": "count as answerable", "impossible": "count as impossible"}[hits]
+    print(f"{out}: {len(found.questions)} questions with {found.paragraphs} contexts")
+    print(f"{found.hits} other paragraphs hold the text of an answer by chance and {became}")

@@ -1,4 +1,4 @@
-"""Commands that score models and predictions, and that predict whole data sets."""
+"""Commands that score models and predictions, and that predict whole datasets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Annotated, Any, Literal
 import typer
 
 from lamina.cli.app import (
+    DATA,
+    OUTPUT,
     DataOption,
     Device,
     Duplicates,
     Json,
     ModelArgument,
     Pickle,
+    TaskOption,
     Threads,
     load_model,
     print_json,
@@ -24,20 +27,25 @@ from lamina.errors import LaminaError
 
 commands = typer.Typer()
 
+SCORES = "Scores"  # a panel of `lamina score`
+
 
 @commands.command()
 def evaluate(
     model: ModelArgument,
     data: DataOption,
-    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
+    task: TaskOption = None,
     duplicate_ids: Duplicates = "error",
+    as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
     allow_pickle: Pickle = False,
-    as_json: Json = False,
 ) -> None:
-    """Score a model on a data set: answers at the model's own threshold, at 0 and at the best, of every context and, where
-    questions have several, of every question; answerability; classes and scores of sentences."""
+    """Score a model on a dataset.
+
+    Answers are scored at the model's threshold, at 0 and at the best threshold. Questions with several contexts are scored
+    per context and per question. Sentences are scored by accuracy or by correlation.
+    """
     from lamina.utils.progress import shown
 
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
@@ -51,21 +59,37 @@ def evaluate(
 def predict(
     model: ModelArgument,
     data: DataOption,
-    out: Annotated[Path, typer.Option("--out", help="Predictions by id: JSON, for questions as the official SQuAD script's.")],
-    task: Annotated[str | None, typer.Option("--task", help="Of a model with several tasks: which.")] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="Write the predictions by id as JSON, as the official SQuAD script reads them.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    task: TaskOption = None,
     duplicate_ids: Duplicates = "error",
-    nbest: Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.")] = None,
-    null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Also write the odds of no answer.")] = None,
-    by_question: Annotated[
-        Path | None, typer.Option("--questions", help="Also write an answer a question, over all of its contexts.")
+    nbest: Annotated[
+        Path | None, typer.Option("--nbest", help="Also write the n best answers.", rich_help_panel=OUTPUT)
     ] = None,
+    null_odds: Annotated[
+        Path | None, typer.Option("--null-odds", help="Also write the null odds.", rich_help_panel=OUTPUT)
+    ] = None,
+    by_question: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions", help="Also write one answer for each question, over all of its contexts.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
     allow_pickle: Pickle = False,
-    as_json: Json = False,
 ) -> None:
-    """Predict a whole data set: answers, answerability, or classes and scores of sentences. Gold answers and labels in it are
-    not looked at."""
+    """Write the predictions for a whole dataset: answers, answerability, or classes and scores of sentences.
+
+    Answers and labels in the data are ignored.
+    """
     from lamina.data.sources import check_writes
     from lamina.tasks.kind import counted
     from lamina.tasks.registry import kind_of
@@ -76,14 +100,16 @@ def predict(
     files = {name: path for name, path in asked.items() if path is not None}
     for path in files.values():
         if not path.absolute().parent.is_dir():
-            raise LaminaError(f"{path}: the folder {path.parent} does not exist: make it first")
+            raise LaminaError(f"{path}: the folder {path.parent} does not exist. Fix: create it first")
     check_writes(data, list(files.values()))
     reader = load_model(model, device, threads, allow_pickle=allow_pickle)
     name, options = reader.task(task)
     kind = kind_of(options)
     if odd := [file for file in files if file not in kind.predicts]:
         option = f"--{odd[0].replace('_', '-')}"
-        raise LaminaError(f"{option}: task {name!r} (head.type {options.head.type!r}) has no such predictions: leave it out")
+        raise LaminaError(
+            f"{option}: task {name!r} (head.type {options.head.type!r}) has no such predictions. Fix: leave the option out"
+        )
     examples = reader.read(data, task=name, labelled=False, duplicate_ids=duplicate_ids)
     with shown() as progress:
         found = reader.predictions(examples, task=name, wanted=files, progress=progress)
@@ -100,20 +126,38 @@ def predict(
 @commands.command()
 def score(
     data: DataOption,
-    predictions: Annotated[Path, typer.Option("--predictions", help="Predictions in the official SQuAD format.")],
-    null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Odds of no answer, as `predict` writes them.")] = None,
-    metric: Annotated[Literal["squad2", "squad1", "korquad"], typer.Option("--metric", help="Whose rules.")] = "squad2",
-    threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
-    missing: Annotated[Literal["error", "null"], typer.Option("--missing", help="Predictions that are not there.")] = "error",
-    nfc: Annotated[bool, typer.Option("--nfc", help="With --metric korquad: compare both sides in NFC.")] = False,
+    predictions: Annotated[
+        Path, typer.Option("--predictions", help="Read these predictions, in the official SQuAD format.", rich_help_panel=DATA)
+    ],
+    null_odds: Annotated[
+        Path | None,
+        typer.Option("--null-odds", help="Read the null odds that `lamina predict` wrote.", rich_help_panel=DATA),
+    ] = None,
+    metric: Annotated[
+        Literal["squad2", "squad1", "korquad"],
+        typer.Option("--metric", help="Score by the rules of this benchmark.", rich_help_panel=SCORES),
+    ] = "squad2",
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", help="With --null-odds, count greater odds as no answer.", rich_help_panel=SCORES),
+    ] = 1.0,
+    missing: Annotated[
+        Literal["error", "null"],
+        typer.Option("--missing", help="Refuse missing predictions, or count them as no answer.", rich_help_panel=SCORES),
+    ] = "error",
+    nfc: Annotated[
+        bool, typer.Option("--nfc", help="With --metric korquad, compare both sides in NFC.", rich_help_panel=SCORES)
+    ] = False,
     per: Annotated[
         Literal["context", "question"],
-        typer.Option("--per", help="Of questions with several contexts: predictions by context, or by question."),
+        typer.Option(
+            "--per", help="Read predictions by context, or by question over all of its contexts.", rich_help_panel=SCORES
+        ),
     ] = "context",
     duplicate_ids: Duplicates = "error",
     as_json: Json = False,
 ) -> None:
-    """Score a file of predictions: the official scripts' keys and values, and their default threshold."""
+    """Score a file of predictions as the official scripts do: their keys, their values, their default threshold."""
     from lamina.data.sources import load_examples
     from lamina.scoring.korquad import score_composed, score_korquad
     from lamina.scoring.predictions import references, several_contexts, whole_questions
@@ -121,19 +165,21 @@ def score(
     from lamina.utils.files import read_json
 
     if nfc and metric != "korquad":
-        raise LaminaError("--nfc: only --metric korquad compares texts in NFC: leave it out")
+        raise LaminaError("--nfc: only --metric korquad compares texts in NFC. Fix: leave it out")
     if missing == "null" and metric != "squad2":
-        raise LaminaError("--missing null: only --metric squad2 asks for all predictions, the others count missing ones as 0")
+        raise LaminaError(
+            "--missing null: only --metric squad2 needs all predictions; the others count missing ones as 0. Fix: leave it out"
+        )
     examples = load_examples(data, duplicate_ids=duplicate_ids)
     golds = references(examples if per == "context" else whole_questions(examples))
     if metric != "squad2" and per == "context" and several_contexts(examples) and not all(golds.values()):
         raise LaminaError(
-            f"--metric {metric}: some contexts hold no answer: score with --per question, or with --metric squad2"
+            f"--metric {metric}: some contexts hold no answer. Fix: score with --per question, or with --metric squad2"
         )
     texts = _mapping(predictions, read_json(predictions))
     if metric != "squad2" and null_odds is not None:
         name = "SQuAD 1.1" if metric == "squad1" else "KorQuAD 1.0"
-        raise LaminaError(f"--null-odds: {name} has no unanswerable questions: leave it out, or use --metric squad2")
+        raise LaminaError(f"--null-odds: {name} has no unanswerable questions. Fix: leave it out, or use --metric squad2")
     if metric == "squad1":
         scores = score_squad1(golds, texts)
     elif metric == "korquad":
@@ -149,7 +195,7 @@ def score(
 
 
 def _tuned_first(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores at the tuned threshold at the top, as the official script has them; others as they are."""
+    """Return the scores at the tuned threshold on the top level, as the official script has them."""
     if "tuned" not in scores:
         return dict(scores)
     also = {name: scores[name] for name in ("zero", "korquad", "korquad_always") if name in scores}
@@ -159,5 +205,8 @@ def _tuned_first(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 def _mapping(path: Path, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise LaminaError(f"{path}: expected a JSON object of question ids, found a {type(value).__name__}")
+        raise LaminaError(
+            f"{path}: expected a JSON object of question ids, found a {type(value).__name__}. Fix: name the file that "
+            "`lamina predict --out` wrote"
+        )
     return value

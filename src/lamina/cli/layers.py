@@ -1,4 +1,4 @@
-"""The command that shows which layers answer which questions."""
+"""The command that shows which layers a mixer uses for which questions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from lamina.cli.app import (
+    DATA,
+    OUTPUT,
     DataOption,
     Device,
     Duplicates,
@@ -26,15 +28,22 @@ commands = typer.Typer()
 def layers(
     run: ModelArgument,
     data: DataOption,
-    example: Annotated[str | None, typer.Option("--example", help="The id of the question to show token by token.")] = None,
-    questions: Annotated[int | None, typer.Option("--questions", min=1, help="Look at the first so many only.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="The folder for what is written; RUN/layers if not given.")] = None,
+    example: Annotated[
+        str | None, typer.Option("--example", help="Show the question of this id token by token.", rich_help_panel=DATA)
+    ] = None,
+    questions: Annotated[
+        int | None, typer.Option("--questions", min=1, help="Read only the first so many questions.", rich_help_panel=DATA)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write into this folder. Without it: MODEL/layers.", rich_help_panel=OUTPUT),
+    ] = None,
     duplicate_ids: Duplicates = "error",
+    as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
-    as_json: Json = False,
 ) -> None:
-    """Say which layers answer which questions, for the mixers learned, dot, multiplicative and encoder."""
+    """Show the weight of each layer, for the mixers learned, dot, multiplicative and encoder."""
     from lamina.data.sources import load_examples
     from lamina.data.splits import first_questions
     from lamina.experiments import layer_weights

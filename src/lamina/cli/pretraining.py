@@ -7,23 +7,35 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import Json, Setting, fail, memory_text, print_json
+from lamina.cli.app import OUTPUT, TRAINING, Json, Setting, fail, memory_text, print_json
 
 commands = typer.Typer()
 
 
 @commands.command()
 def pretrain(
-    recipe: Annotated[str, typer.Argument(help="A TOML file, or a name: sentences, minbert, minbert-paper or korean.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder to write; a recipe starts from it with encoder.model.")],
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A TOML file, or sentences, minbert, minbert-paper or korean.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="Write the encoder into this folder. A recipe names it in encoder.model.", rich_help_panel=OUTPUT
+        ),
+    ],
     settings: Setting = [],  # noqa: B006 - typer reads the default
     vocab_size: Annotated[
-        int | None, typer.Option("--vocab-size", min=1, help="Entries of a new vocabulary (vocabulary.size).")
+        int | None,
+        typer.Option(
+            "--vocab-size", min=1, help="Build a vocabulary of so many entries (vocabulary.size).", rich_help_panel=TRAINING
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a pretraining that was stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a pretraining that was stopped.", rich_help_panel=TRAINING)
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train an encoder to guess masked words of your texts, from a checkpoint or from scratch."""
+    """Pretrain an encoder on masked words of your texts, from a checkpoint or from scratch."""
     from lamina.config.bundled import pretraining_folder, recipe_path
     from lamina.pretraining.pretrain_recipe import read_pretrain_recipe
     from lamina.pretraining.trainer import pretrain as run
@@ -36,7 +48,7 @@ def pretrain(
         with shown() as progress:
             folder = run(read, out, resume=resume, progress=progress)
     except KeyboardInterrupt:  # the loop has saved its state
-        fail("lamina: interrupted: the same command with --resume goes on from here", 130)
+        fail("lamina: interrupted. Fix: run the same command with --resume to continue", 130)
     info = read_json(folder.info)
     costs, scores = info["costs"], info["scores"]
     if as_json:

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Annotated
+
 import typer
 
 from lamina.cli.app import Json, print_json
 
-commands = typer.Typer(help="The recipes that come with Lamina.", no_args_is_help=True)
+commands = typer.Typer(help="List and print the recipes that come with Lamina.", no_args_is_help=True)
 
 
 @commands.command("list")
 def recipes_list(as_json: Json = False) -> None:
-    """List the recipes that come with Lamina."""
-    from lamina.config.bundled import recipe_names
+    """List the recipes that come with Lamina, each with a short description."""
+    from lamina.config.bundled import recipe_descriptions
 
+    found = recipe_descriptions()
     if as_json:
-        print_json(recipe_names())
-    else:
-        print("\n".join(recipe_names()))
+        print_json(found)
+        return
+    names = sorted(found, key=lambda name: ("/" in name, name))
+    for number, (_, group) in enumerate(groupby(names, key=lambda name: PurePosixPath(name).parent)):
+        members = list(group)
+        if number:
+            print()
+        width = max(map(len, members))
+        for name in members:
+            print(f"{name:<{width}}  {found[name]}".rstrip())
 
 
 @commands.command("show")
-def recipes_show(name: str, as_json: Json = False) -> None:
-    """Print a recipe; with --json, whole, defaults included."""
+def recipes_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `lamina recipes list`.")], as_json: Json = False
+) -> None:
+    """Print a recipe; with --json, print all of its fields, defaults included."""
     from lamina.config.bundled import recipe_path
     from lamina.config.parse import read_recipe
     from lamina.utils.files import read_text

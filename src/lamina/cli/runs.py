@@ -1,4 +1,4 @@
-"""Commands about finished runs."""
+"""Commands that read finished runs: ensemble, average, compare, export."""
 
 from __future__ import annotations
 
@@ -7,22 +7,31 @@ from typing import Annotated, Literal
 
 import typer
 
-from lamina.cli.app import Json, ModelArgument, Pickle, load_model, print_json, print_scores
+from lamina.cli.app import DATA, OUTPUT, Json, ModelArgument, Pickle, load_model, print_json, print_scores
 
 commands = typer.Typer()
+
+DevSet = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        help="Read the dev set from here. Without it: from where the recipe of the first run says.",
+        rich_help_panel=DATA,
+    ),
+]
 
 
 @commands.command()
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs, scored on the same questions.")],
-    out: Annotated[Path, typer.Option("--out", help="The new folder.")],
-    how: Annotated[Literal["max", "mean"], typer.Option("--how", help="Of the runs' probabilities.")] = "max",
-    data: Annotated[
-        str | None, typer.Option("--data", help="The runs' dev set, if it is not where the first run's recipe says.")
-    ] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs that were scored on the same questions.")],
+    out: Annotated[Path, typer.Option("--out", help="Write into this new folder.", rich_help_panel=OUTPUT)],
+    how: Annotated[
+        Literal["max", "mean"], typer.Option("--how", help="Combine the probabilities of the runs by this rule.")
+    ] = "max",
+    data: DevSet = None,
     as_json: Json = False,
 ) -> None:
-    """Let several runs answer their dev set together, from what they saved: no model is loaded."""
+    """Combine the saved outputs of several runs on their dev set into one prediction. No model is loaded."""
     from lamina.experiments.ensemble import ensemble
     from lamina.utils.progress import shown
 
@@ -39,11 +48,15 @@ def ensemble(
 
 @commands.command()
 def average(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs of one recipe, apart from the seed.")],
-    out: Annotated[Path, typer.Option("--out", help="The new run folder.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs of one recipe; only the seed may differ.")],
+    out: Annotated[Path, typer.Option("--out", help="Write into this new run folder.", rich_help_panel=OUTPUT)],
     data: Annotated[
         str | None,
-        typer.Option("--data", help="Questions that no run has seen, to tune the threshold on, in place of what all held out."),
+        typer.Option(
+            "--data",
+            help="Fit the threshold on this data, which no run has seen. Without it: on what all runs held out.",
+            rich_help_panel=DATA,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -66,23 +79,23 @@ def average(
 @commands.command()
 def compare(
     a: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, or an ensemble.")],
-    b: Annotated[Path, typer.Argument(metavar="RUN", help="Another, scored on the same questions. Is it better?")],
-    data: Annotated[
-        str | None, typer.Option("--data", help="Their dev set, if it is not where the first run's recipe says.")
-    ] = None,
-    metric: Annotated[Literal["f1", "exact"], typer.Option("--metric", help="The official score to compare.")] = "f1",
-    at: Annotated[Literal["tuned", "zero"], typer.Option("--at", help="Their own thresholds for no answer, or 0.")] = "tuned",
+    b: Annotated[Path, typer.Argument(metavar="RUN", help="A second one that was scored on the same questions.")],
+    data: DevSet = None,
+    metric: Annotated[Literal["f1", "exact"], typer.Option("--metric", help="Compare this official score.")] = "f1",
+    at: Annotated[
+        Literal["tuned", "zero"], typer.Option("--at", help="Score at the threshold of each run, or at 0.")
+    ] = "tuned",
     clusters: Annotated[
         Literal["context", "article", "question"],
-        typer.Option("--clusters", help="Answers that depend on each other."),
+        typer.Option("--clusters", help="Treat answers of one cluster as dependent on each other."),
     ] = "context",
     per: Annotated[
         Literal["context", "question"],
-        typer.Option("--per", help="Of questions with several contexts: score each context, or the question over all of them."),
+        typer.Option("--per", help="Score each context, or each question over all of its contexts."),
     ] = "context",
     as_json: Json = False,
 ) -> None:
-    """Say whether the second run is better than the first, or whether it may be chance, from what they saved."""
+    """Test whether the second run is significantly better than the first, from their saved outputs."""
     from lamina.experiments.compare import compare, lines
 
     result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters, per=per)
@@ -95,12 +108,14 @@ def compare(
 @commands.command()
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Argument(help="The new folder.")],
-    to: Annotated[Literal["transformers"], typer.Option("--to", help="Whose format.")] = "transformers",
-    allow_pickle: Pickle = False,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The new folder.")],
+    to: Annotated[
+        Literal["transformers"], typer.Option("--to", help="Write the format of this library.", rich_help_panel=OUTPUT)
+    ] = "transformers",
     as_json: Json = False,
+    allow_pickle: Pickle = False,
 ) -> None:
-    """Write a model as a folder that other libraries load."""
+    """Write a model as a folder that transformers loads."""
     from lamina.runs.export import export
 
     export(load_model(model, "cpu", None, allow_pickle=allow_pickle).trained, out)

@@ -1,4 +1,4 @@
-"""Commands that say something of sentences: their class, or how alike they are."""
+"""Commands for sentences: their classes, and how similar they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.app import SENTENCE_MODEL, Device, Json, Threads, load_model, print_json
+from lamina.cli.app import ANSWERS, SENTENCE_MODEL, TEXTS, Device, Json, Threads, load_model, print_json
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-SentenceModel = Annotated[str, typer.Option("--model", help="A run folder of a recipe with heads of sentences.")]
-TaskName = Annotated[str | None, typer.Option("--task", help="Which of the model's tasks, if it has several that fit.")]
+SentenceModel = Annotated[
+    str,
+    typer.Option("--model", help="Use this run folder, whose recipe has heads for sentences.", rich_help_panel=ANSWERS),
+]
+TaskName = Annotated[
+    str | None, typer.Option("--task", help="Choose the task, if the model has several that fit.", rich_help_panel=ANSWERS)
+]
 Texts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TEXT]...", help="Texts; none: they are read one a line, pairs with a tab between."),
+    typer.Argument(metavar="TEXT", help="Texts. Without them: lines of standard input, pairs with a tab between."),
 ]
 
 
@@ -30,13 +35,19 @@ def classify(
     model: SentenceModel = SENTENCE_MODEL,
     task: TaskName = None,
     second: Annotated[
-        list[str] | None, typer.Option("--second", metavar="TEXT", help="Of pairs: the second text of each, in order.")
+        list[str] | None,
+        typer.Option(
+            "--second",
+            metavar="TEXT",
+            help="Make pairs: the second text of each, in the order of the first ones. Repeatable.",
+            rich_help_panel=TEXTS,
+        ),
     ] = None,
+    as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
-    as_json: Json = False,
 ) -> None:
-    """Say which class texts or pairs of texts are of, and how sure that is."""
+    """Print the class of each text or pair of texts, with its confidence."""
     given = _given(texts, second)
     reader = load_model(model, device, threads, allow_pickle=False)
     labels = reader.classify(given, task=task)
@@ -52,18 +63,21 @@ def similar(
     texts: Texts = None,
     model: SentenceModel = SENTENCE_MODEL,
     task: TaskName = None,
+    as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
-    as_json: Json = False,
 ) -> None:
-    """Say how alike texts are: the first is compared with each of the others; piped in, the two of each line."""
+    """Print how similar the first text is to each of the others.
+
+    Piped lines hold two texts each, with a tab between.
+    """
     if texts is not None and len(texts) == 1:
-        raise LaminaError("there is one text, and nothing to compare it with: name two or more")
+        raise LaminaError("similar: there is one text and nothing to compare it with. Fix: name two texts or more")
     pairs: list[Text] = [(texts[0], other) for other in texts[1:]] if texts else _given(None, None)
     firsts, seconds = [], []
     for pair in pairs:
         if isinstance(pair, str):
-            raise LaminaError(f"{pair[:40]!r} is one text: put a tab between the two texts of a line")
+            raise LaminaError(f"{pair[:40]!r}: is one text. Fix: put a tab between the two texts of a line")
         firsts.append(pair[0])
         seconds.append(pair[1])
     reader = load_model(model, device, threads, allow_pickle=False)
@@ -76,24 +90,28 @@ def similar(
 
 
 def _given(texts: list[str] | None, second: list[str] | None) -> list[Text]:
-    """The texts of the command line, or the lines of standard input."""
+    """Return the texts of the command line, or the lines of standard input."""
     if texts:
         if second and len(second) != len(texts):
-            raise LaminaError(f"--second: {len(second)} second texts for {len(texts)} first ones: give one to each")
+            raise LaminaError(
+                f"--second: {len(second)} second texts for {len(texts)} first ones. Fix: give one --second for each text"
+            )
         return list(zip(texts, second, strict=True)) if second else [*texts]
     if second:
-        raise LaminaError("--second: there are no first texts: name them before")
+        raise LaminaError("--second: there are no first texts. Fix: name them before --second")
     if sys.stdin is None or sys.stdin.isatty():
-        raise LaminaError("there is no text: name one, or pipe them in, one a line")
+        raise LaminaError("TEXT: there is no text. Fix: name one, or pipe them in, one a line")
     found: list[Text] = []
     for number, line in enumerate(sys.stdin.buffer.read().split(b"\n"), 1):
         try:
             text = line.decode("utf-8").strip()
         except UnicodeDecodeError as error:
-            raise LaminaError(f"standard input, line {number}, byte {error.start}: not UTF-8") from None
+            raise LaminaError(
+                f"standard input, line {number}, byte {error.start}: not UTF-8. Fix: pipe the texts as UTF-8"
+            ) from None
         if text:
             first, tab, other = text.partition("\t")
             found.append((first.strip(), other.strip()) if tab else text)
     if not found:
-        raise LaminaError("there is no text: standard input is empty")
+        raise LaminaError("standard input: there is no text. Fix: pipe in one text or pair a line")
     return found

@@ -1,4 +1,4 @@
-"""Commands that train, and that say beforehand what training costs."""
+"""Commands that train, and that estimate the cost of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import Json, RecipeArgument, Setting, Threads, fail, memory_text, open_recipe, print_json, print_scores
+from lamina.cli.app import (
+    OUTPUT,
+    TRAINING,
+    Json,
+    RecipeArgument,
+    Setting,
+    Threads,
+    fail,
+    memory_text,
+    open_recipe,
+    print_json,
+    print_scores,
+)
 
 commands = typer.Typer()
 
@@ -17,12 +29,17 @@ def train(
     recipe: RecipeArgument,
     settings: Setting = [],  # noqa: B006 - typer reads the default
     out: Annotated[
-        Path | None, typer.Option("--out", help="The run folder; runs/ and the recipe's last name if not given.")
+        Path | None,
+        typer.Option(
+            "--out", help="Write this run folder. Without it: runs/ and the last name of the recipe.", rich_help_panel=OUTPUT
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run that was stopped.", rich_help_panel=TRAINING)
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train, evaluate and write a run folder."""
+    """Train a recipe, score it and write a run folder."""
     from lamina.training import trainer
     from lamina.utils.files import read_json
     from lamina.utils.progress import shown
@@ -32,7 +49,7 @@ def train(
         with shown() as progress:
             run = trainer.train(read, out or Path("runs") / Path(recipe).stem, resume=resume, progress=progress)
     except KeyboardInterrupt:  # the loop has saved its state
-        fail("lamina: interrupted: the same command with --resume goes on from here", 130)
+        fail("lamina: interrupted. Fix: run the same command with --resume to continue", 130)
     info = run.read_info()
     scores = read_json(run.scores) if run.scores.exists() else {}
     result = {"run": str(run.path), "scores": scores, "tasks": info["tasks"], "costs": info["costs"]}
@@ -56,12 +73,17 @@ def train(
 def inspect(
     recipe: RecipeArgument,
     settings: Setting = [],  # noqa: B006 - typer reads the default
-    f1: Annotated[float | None, typer.Option("--f1", help="The F1 it reached; a run's own if not given.")] = None,
-    plot_schedule: Annotated[bool, typer.Option("--plot-schedule", help="Draw the learning rate over the training.")] = False,
-    threads: Threads = None,
+    f1: Annotated[
+        float | None,
+        typer.Option("--f1", help="Compute the efficiency for this F1. Without it: the F1 of the run.", rich_help_panel=OUTPUT),
+    ] = None,
+    plot_schedule: Annotated[
+        bool, typer.Option("--plot-schedule", help="Draw the learning rate over the run.", rich_help_panel=OUTPUT)
+    ] = False,
     as_json: Json = False,
+    threads: Threads = None,
 ) -> None:
-    """Say what a recipe will cost: parameters, work, memory, time. Needs no weights."""
+    """Estimate what a recipe costs: parameters, work, memory and time. Needs no weights."""
     import torch
 
     from lamina.config.bundled import recipe_path

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.app import Json, RecipeArgument, Setting, fail, print_json
+from lamina.cli.app import OUTPUT, TRAINING, Json, RecipeArgument, Setting, fail, print_json
 
 commands = typer.Typer()
 
@@ -18,18 +18,39 @@ commands = typer.Typer()
 def tune(
     recipe: RecipeArgument,
     space: Annotated[
-        str, typer.Option("--space", help="What to try: a TOML file, or a name: rates, minbert, minbert-tasks or korean-qa.")
+        str,
+        typer.Option(
+            "--space",
+            help="Try these values: a TOML file, or rates, minbert, minbert-tasks or korean-qa.",
+            rich_help_panel=TRAINING,
+        ),
     ],
     settings: Setting = [],  # noqa: B006 - typer reads the default
     out: Annotated[
-        Path | None, typer.Option("--out", help="The folder; runs/, the recipe's last name and -tune if not given.")
+        Path | None,
+        typer.Option(
+            "--out", help="Write this folder. Without it: runs/, the last name of the recipe and -tune.", rich_help_panel=OUTPUT
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a search that was stopped.")] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Trials at the same time; else the space's.")] = None,
-    trials: Annotated[int | None, typer.Option("--trials", min=1, help="How many trials; else the space's.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a search that was stopped.", rich_help_panel=TRAINING)
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, help="Run so many trials at once. Without it: as the space says.", rich_help_panel=TRAINING
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", min=1, help="Run so many trials. Without it: as the space says.", rich_help_panel=TRAINING),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Search for a recipe's best settings by its held-out split: grid, random, TPE, halving. The dev set is never read."""
+    """Search for the best settings of a recipe: grid, random, TPE or halving.
+
+    Trials are scored on the held-out split. The dev set is never read.
+    """
     from lamina.config.bundled import recipe_path, space_path
     from lamina.experiments.tuning.search import search_settings, trial_table
     from lamina.experiments.tuning.space import read_space
@@ -47,7 +68,7 @@ def tune(
                 recipe_path(recipe), read, folder, settings=settings, resume=resume, name=str(file), progress=progress
             )
     except KeyboardInterrupt:
-        fail("lamina: interrupted: the same command with --resume goes on from here", 130)
+        fail("lamina: interrupted. Fix: run the same command with --resume to continue", 130)
     if as_json:
         picture = None if found.picture is None else str(found.picture)
         files = {"out": str(found.folder), "best": str(found.best), "picture": picture}

@@ -57,3 +57,16 @@ def recipe_path(name: str, folder: Path | None = None, *, kind: str = "recipe") 
 def space_path(name: str) -> Path:
     """Return the file of a space of `lamina tune`, given its path or its name."""
     return recipe_path(name, spaces_folder(), kind="space")
+
+
+def recipe_descriptions() -> dict[str, str]:
+    """Return the description of each recipe of `lamina train` by its name: the first comment line of its file."""
+    folder = recipes_folder()
+    return {name: first_comment(folder / f"{name}.toml") for name in recipe_names()}
+
+
+def first_comment(path: Path) -> str:
+    """Return the first line of a TOML file without its comment sign; empty if the line is no comment."""
+    with path.open(encoding="utf-8") as file:
+        line = file.readline().strip()
+    return line.removeprefix("#").strip() if line.startswith("#") else ""

@@ -1,7 +1,13 @@
-"""Files -> examples -> windows -> batches: all that happens to data before a model sees it.
+"""Files -> examples -> windows -> batches: all that happens to data before a model reads it.
 
-Here belong the types of examples (`examples`, `labels`), the readers of files (`squad`, `multi_context`, `sentences` over
-`tabular`), the names of data sets (`sources`), splits, the tokenizer, windows, search by BM25 and the generated corpus
-`fables`. Changed or synthetic examples belong in `lamina.augment`, decoding and thresholds in `lamina.answers`, metrics in
+These modules belong here:
+
+- the types of examples: `examples`, `labels`
+- formats of tables: `table_formats` lists them, `delimited`, `json_tables`, `label_studio` and `parquet` are the formats
+- readers: `squad`, `multi_context`, `sentences`, and `in_memory` for data in memory
+- names of datasets: `sources`, with `hub` and `split_files`; `convert` writes data in another format
+- splits, the tokenizer, windows, search by BM25, and the synthetic corpus `fables`
+
+Augmented and synthetic examples belong in `lamina.augment`, decoding and thresholds in `lamina.answers`, metrics in
 `lamina.scoring`. Only `batches` and `hidden_states` import torch.
 """

@@ -1,4 +1,4 @@
-"""Where an answer stands in its context."""
+"""Find the place of an answer in its context."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from lamina.data.examples import Answer
 
 
 def nearest(context: str, text: str, start: int | None = None) -> Answer | None:
-    """The occurrence of `text` nearest to `start` (without one, the first), as the context quotes it.
+    """Return the occurrence of `text` nearest to `start` (default: the first), as the context spells it, or None.
 
-    If the text does not stand in the context to the letter, case, white space and composed or decomposed characters
-    are forgiven.
+    If the exact text is not in the context, then case, white space and composed or decomposed characters may differ.
 
     >>> nearest("an owl, two owls", "owl", 9)
     Answer(text='owl', start=12)
@@ -27,7 +26,7 @@ def nearest(context: str, text: str, start: int | None = None) -> Answer | None:
 
 
 def _forgiving(context: str, text: str) -> Iterator[Answer]:
-    """Where the text stands in the context but for case, white space and (de)composition; whole graphemes only."""
+    """Yield the occurrences that differ in case, white space or composition. They are whole graphemes."""
     wanted, _ = _fold(text)
     wanted = wanted.strip()
     folded, origins = _fold(context)
@@ -43,8 +42,10 @@ def _forgiving(context: str, text: str) -> Iterator[Answer]:
 
 @lru_cache(maxsize=8)
 def _fold(text: str) -> tuple[str, list[int]]:
-    """A text without case, decomposed, runs of white space as one space; and for each of its characters the place
-    of the grapheme that it is from, with the text's length at the end."""
+    """Return a text without case, decomposed, with runs of white space as one space, and the origins of its characters.
+
+    The origin of a character is the place of its grapheme in the text. The last origin is the length of the text.
+    """
     import regex
 
     folded: list[str] = []

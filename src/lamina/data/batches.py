@@ -1,4 +1,4 @@
-"""Batch: some windows, padded to the longest of them, as tensors."""
+"""Batches: some windows as tensors, padded to the longest of them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from lamina.data.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """R rows of T tokens. `context` is where an answer may lie; it is never derived from the type ids."""
+    """R rows of T tokens. `context` marks where an answer can be; it never comes from the type ids."""
 
     ids: Tensor  # [R, T] int64
     type_ids: Tensor  # [R, T] int64
     mask: Tensor  # [R, T] bool, True on real tokens
     context: Tensor  # [R, T] bool
     gold: Tensor  # [R, 2] int64, first and last token of the answer; (0, 0) is the null answer
-    windows: tuple[int, ...]  # which windows the rows are
-    states: HiddenStack | None = None  # of frozen layers, from a store: then the encoder begins above them
-    labels: Tensor | None = None  # [I] float32, the class or the score of each item; of sentences only
-    sides: int = 1  # rows of an item, one after the other: 2 for pairs whose texts are read apart, so R = 2 I
+    windows: tuple[int, ...]  # the index of the window of each row
+    states: HiddenStack | None = None  # of frozen layers, from a store; then the encoder starts above them
+    labels: Tensor | None = None  # [I] float32, the class or score of each item; only for sentences
+    sides: int = 1  # rows of an item, which follow each other: 2 for pairs encoded separately, so R = 2 I
 
     def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device."""
         ids, type_ids, mask, context, gold = (
             part.to(device, non_blocking=True) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
         )
@@ -38,7 +39,7 @@ class Batch:
 
 
 def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
-    """Pads the windows `rows`, which are whole items, to their longest."""
+    """Return the windows `rows`, which are whole items, padded to the longest of them."""
     index = np.asarray(rows, np.int64)
     length = windows.lengths[index]
     column = np.arange(length.max())
@@ -57,9 +58,9 @@ def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) ->
 
 
 def pack(lengths: npt.NDArray[np.int64], tokens: int, rows: int | None = None) -> list[npt.NDArray[np.int64]]:
-    """Cuts ``0 .. len(lengths)`` into runs, in order, each at most `tokens` when padded to its longest and at most `rows`.
+    """Return ``0 .. len(lengths)`` cut into runs, in order. A run padded to its longest has at most `tokens` tokens.
 
-    A single item longer than the budget gets a run of its own.
+    A run also has at most `rows` items. A single item longer than `tokens` is a run of its own.
 
     >>> [run.tolist() for run in pack(np.array([3, 3, 3, 9]), tokens=6)]
     [[0, 1], [2], [3]]

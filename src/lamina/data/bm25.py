@@ -1,8 +1,8 @@
-"""Paragraphs that look like a question by the words they share, and SQuAD questions put to several paragraphs by it.
+"""Search paragraphs by BM25, and give SQuAD questions several paragraphs with it.
 
-BM25 in Lucene's form (Kamphuis et al. 2020), ``k1 = 1.5``, ``b = 0.75``, by `bm25s`, the extra `contexts`. Words are runs of
-letters and digits without case; scripts without spaces between words, and Hangul, whose particles stick to them, are taken
-in pairs of characters. There is no list of stop words and no stemming.
+BM25 is in Lucene's form (Kamphuis et al. 2020), ``k1 = 1.5``, ``b = 0.75``, by `bm25s`, the extra `contexts`. Words are runs
+of letters and digits without case. Scripts without spaces between words are cut into pairs of characters. So is Hangul,
+because its particles have no space before them. There is no list of stop words and no stemming.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DENSE: Final = r"[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}ー]"
 
 
 def search_terms(text: str) -> list[str]:
-    """What is searched by.
+    """Return the search terms of a text.
 
     >>> search_terms("The owl's 2 eyes"), search_terms("서울에서 A4")
     (['the', 'owl', 's', '2', 'eyes'], ['서울', '울에', '에서', 'a4'])
@@ -47,13 +47,13 @@ def search_terms(text: str) -> list[str]:
 
 
 class BM25Index:
-    """Texts that can be searched."""
+    """An index of texts for search."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         try:
             import bm25s
         except ImportError:
-            raise LaminaError("BM25 needs bm25s: pip install 'lamina-qa[contexts]'") from None
+            raise LaminaError("search by BM25: needs bm25s. Fix: pip install 'lamina-qa[contexts]'") from None
         tokens = [search_terms(text) for text in texts]
         self._count = len(texts)
         self._index: Any = bm25s.BM25(k1=K1, b=B, method="lucene") if any(tokens) else None
@@ -61,7 +61,7 @@ class BM25Index:
             self._index.index(tokens, show_progress=False)
 
     def scores(self, query: str) -> Floats:
-        """[texts] how much each looks like the query; 0 where they share no word."""
+        """Return [texts] the score of each text for the query; 0 if they share no word."""
         asked = search_terms(query)
         if self._index is None or not asked:
             return np.zeros(self._count, np.float32)
@@ -69,7 +69,7 @@ class BM25Index:
         return found
 
     def best(self, query: str, at_once: int = 32) -> Iterator[int]:
-        """The numbers of all texts, best first; of equals the earlier one. The more are taken, the more are sorted."""
+        """Yield the indices of all texts, best first, the earlier of two equals first. Only what is taken is sorted."""
         scores = self.scores(query)
         given, size = 0, at_once
         while given < len(scores):
@@ -82,27 +82,31 @@ class BM25Index:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Questions with several paragraphs, as `lamina.data.multi_context` writes and reads them, and what was met on the way."""
+    """Questions with several paragraphs, in the form of `lamina.data.multi_context`, and counts."""
 
     questions: list[MultiContextQuestion]
     paragraphs: int  # of all questions together
-    hits: int  # other paragraphs among the best that hold an answer's text by chance
+    hits: int  # other paragraphs among the best that hold the text of an answer by chance
 
 
 def with_neighbours(
     examples: Sequence[Example], count: int, *, seed: int = 0, hits: Hits = "drop", progress: Progress | None = None
 ) -> Neighbours:
-    """Each question with its own paragraph and the `count` - 1 others that look most like it, in an order drawn by the seed.
+    """Return each question with its own paragraph and the `count` - 1 most similar others, in a random order.
 
-    An answer's text may stand in another paragraph by chance ("two", "1990"), where it answers nothing. `hits` says what
-    becomes of such a paragraph. ``drop``: the next best takes its place, so that none that holds the text is called empty.
-    ``answerable``: it counts as holding the answer, which is what paper 004 does. ``impossible``: it stays and counts as
-    holding none. The own paragraph keeps the answers and their places as they are.
+    Another paragraph may hold the text of an answer by chance ("two", "1990") without answering the question. `hits` chooses
+    what to do with such a paragraph:
+
+    - ``drop``: the next best paragraph replaces it
+    - ``answerable``: it counts as holding the answer, as in paper 004
+    - ``impossible``: it stays and counts as holding no answer
+
+    The own paragraph keeps its answers with their starts.
     """
     progress = progress or Silent()
     if len({example.group for example in examples}) < len(examples):
-        raise LaminaError("these questions have several contexts already: BM25 adds paragraphs to questions with one")
-    articles: dict[str, str] = {}  # of every paragraph
+        raise LaminaError("the data: its questions have several contexts already. Fix: name questions with one context each")
+    articles: dict[str, str] = {}  # the article of every paragraph
     for example in examples:
         articles.setdefault(example.context, example.article)
     paragraphs = list(articles)
@@ -128,13 +132,14 @@ def with_neighbours(
 
 
 class _OtherParagraphs:
-    """The other paragraphs of a question as they come; counts those that hold an answer's text."""
+    """Yields the other paragraphs of a question, and counts those that hold the text of an answer."""
 
     def __init__(self, example: Example, paragraphs: Sequence[str], articles: dict[str, str], hits: Hits) -> None:
         self._example, self._paragraphs, self._articles, self._hits = example, paragraphs, articles, hits
         self.met = 0
 
     def among(self, numbers: Iterator[int]) -> Iterator[ContextParagraph]:
+        """Yield the paragraphs with these indices that may be used, in the same order."""
         for context in map(self._paragraphs.__getitem__, numbers):
             if context == self._example.context:
                 continue

@@ -1,4 +1,4 @@
-"""What every reader yields and everything else starts from."""
+"""The types that all readers return: examples of questions, and sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A quoted span: ``context[start : start + len(text)] == text``."""
+    """A span of the context: ``context[start : start + len(text)] == text``."""
 
     text: str
     start: int
@@ -15,10 +15,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question put to one context. No answers means that the context does not hold one.
+    """One question with one context. Without answers, the context does not answer the question.
 
-    `group` is the question's id: several contexts of one question share it. `article` names the document that
-    the context is from, or of several contexts the one that the question is about; parts of the data are held out by article.
+    `group` is the id of the question, which all of its contexts share. `article` names the document of the context. If a
+    question has several contexts, it names the document that the question is about. Splits hold out whole articles.
     """
 
     id: str
@@ -31,9 +31,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One text with its label, or a pair of texts with what holds between them.
+    """One text or a pair of texts, with a label.
 
-    The label is as the file has it, a class or a number (`lamina.data.labels` reads it); None where it is not known.
+    The label is the text that the file has, a class or a number (`lamina.data.labels` parses it), or None if unknown.
     """
 
     id: str

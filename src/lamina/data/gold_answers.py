@@ -1,19 +1,17 @@
-"""Stated answers -> the spans of the context that they mean, and what is wrong with those that mean none."""
+"""Answers of a record -> spans of its context, and the faults of answers that are no span of it."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer
-from lamina.data.problems import MISSING, Fault, describe_value, short
+from lamina.data.problems import CLEAN, DROP, MISSING, Fault, describe_value, short
 from lamina.data.question_records import QuestionRecord
-
-CLEAN_COMMAND: Final = "run `lamina data clean`"
 
 
 def gold_answers(record: QuestionRecord, faults: list[Fault]) -> tuple[Answer, ...] | None:
-    """The answers that stand in the context; None where the question must be dropped. Adds to `faults`."""
+    """Return the answers found in the context, or None if the question must be dropped. Adds to `faults`."""
     impossible = record.fields.get("is_impossible")
     if impossible is not None and not isinstance(impossible, bool):
         faults.append(Fault(f"is_impossible is {describe_value(impossible)}, not true or false", "write true or false"))
@@ -37,16 +35,16 @@ def gold_answers(record: QuestionRecord, faults: list[Fault]) -> tuple[Answer, .
 
 def _impossible_with_answers(stated: list[tuple[object, object]], faults: list[Fault]) -> tuple[Answer, ...] | None:
     if all(text == "" for text, _ in stated):
-        faults.append(Fault('is_impossible is true but there is an answer ""', CLEAN_COMMAND))
+        faults.append(Fault('is_impossible is true but there is an answer ""', CLEAN))
         return ()
     faults.append(Fault("is_impossible is true but there are answers", "remove the answers or set it to false"))
     return None
 
 
 def stated_answers(value: object, starts: object) -> list[tuple[object, object]]:
-    """Any of the known shapes of answers as pairs of text and start, where None is a start not given."""
+    """Return answers of any known shape as pairs of text and start. A start is None if it is not given."""
     if value is MISSING:
-        raise Fault("answers are missing", "an unanswerable question has an empty list or text")
+        raise Fault("answers are missing", "give an unanswerable question an empty list or text")
     if value is None:
         return []
     if isinstance(value, str):
@@ -56,7 +54,7 @@ def stated_answers(value: object, starts: object) -> list[tuple[object, object]]
         texts, starts = value.get("text"), value.get("answer_start", value.get("start"))
         value = texts if isinstance(texts, list) else [texts]
     if not isinstance(value, list):
-        raise Fault(f"answers are {describe_value(value)}, not a list", "a list of texts or of {text, answer_start}")
+        raise Fault(f"answers are {describe_value(value)}, not a list", "write a list of texts or of {text, answer_start}")
     if not isinstance(starts, list):
         starts = [starts] if starts is not None and len(value) == 1 else [None] * len(value)
     if len(starts) != len(value):
@@ -68,12 +66,12 @@ def stated_answers(value: object, starts: object) -> list[tuple[object, object]]
 
 
 def _align(record: QuestionRecord, text: object, start: object, faults: list[Fault]) -> Answer | None:
-    """The answer as the context quotes it; a fault for anything but a text that stands where it says."""
+    """Return the answer as the context has it, or None. Adds a fault unless the text is exactly at its start."""
     if not isinstance(text, str):
         faults.append(Fault("an answer has no text" if text is None else f"an answer's text is {describe_value(text)}"))
         return None
     if not text.strip():
-        faults.append(Fault("an answer's text is empty", "an unanswerable question has no answers at all"))
+        faults.append(Fault("an answer's text is empty", "give an unanswerable question no answers at all"))
         return None
     context = record.context
     if type(start) is int and start >= 0 and context.startswith(text, start):
@@ -88,7 +86,7 @@ def _align(record: QuestionRecord, text: object, start: object, faults: list[Fau
 def _misplaced(text: str, start: object, found: Answer | None, needs_starts: bool) -> Fault:
     shown = repr(short(text))
     if found is None:
-        return Fault(f"answer {shown} is not in the context", "mend it (`lamina data clean` drops it)")
+        return Fault(f"answer {shown} is not in the context", DROP)
     place = f"found at {found.start}" if found.text == text else f"found {short(found.text)!r} at {found.start}"
     if start is None:
         wrong = "has no answer_start" if needs_starts else "is not in the context as written"
@@ -96,7 +94,7 @@ def _misplaced(text: str, start: object, found: Answer | None, needs_starts: boo
         wrong = f"has an answer_start that is not a whole number ({describe_value(start)})"
     else:
         wrong = f"is not at answer_start {start}"
-    return Fault(f"answer {shown} {wrong}; {place}", CLEAN_COMMAND)
+    return Fault(f"answer {shown} {wrong}; {place}", CLEAN)
 
 
 def _whole_number(value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""What a model says about windows, as plain arrays: nothing from here on needs the model or torch."""
+"""The outputs of a model for windows, as numpy arrays. What reads them needs neither the model nor torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lamina.utils.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class SpanLogits:
-    """Start and end logits without padding, one a token of the windows that they were made from."""
+    """Start and end logits without padding, one for each token of the windows."""
 
     start: Floats  # [tokens]
     end: Floats  # [tokens]

@@ -1,19 +1,19 @@
-"""Questions with several paragraphs each -> examples, one a paragraph. Any of the paragraphs may hold the answer.
+"""Questions with several paragraphs each -> examples, one a paragraph. Any paragraph may hold the answer.
 
 A question is ``{"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}``. A JSONL file has one a
-line, a JSON file a list of them, bare or as ``{"data": […]}``; each plain, ``.gz`` or ``.xz``.
+line. A JSON file has a list of them, alone or as ``{"data": […]}``. Both may have .gz or .xz after their ending.
 
 Choices where the format leaves room:
 
-- `answers`, a list, may stand for `answer`; an empty list or text is a question that no paragraph answers. White space around
-  an answer is no part of it. Questions whose answer stands in none of their paragraphs are unanswerable, with a warning.
-- A paragraph answers where an answer's text stands in it, at its first occurrence; elsewhere the question is impossible. A
-  paragraph may have `answers` of its own (``[{"text": …, "answer_start": …}]``), and then these are its answers.
-- Texts are compared in the form NFC, so that it does not matter whether either file or answer has its characters composed or
-  not: ``가`` stands in no ``각``. The answer is quoted as the paragraph spells it, and its place is counted in the paragraph.
-- `qa` may have an `id` (without one, its number) and an `article`. Without that, the article of all contexts of a question is
-  the title of the first paragraph that holds an answer, else of the first: a question is held out with all of its contexts.
-- The example of paragraph k, counted from 0, has the id ``ID#k``; the question's id is its group.
+- `answers`, a list, may replace `answer`. An empty list or text means that no paragraph answers the question. White space
+  around an answer is ignored. A question whose answer is in none of its paragraphs is unanswerable, with a warning.
+- A paragraph answers the question if an answer's text is in it, at its first occurrence. A paragraph may have `answers` of
+  its own (``[{"text": …, "answer_start": …}]``), which are then its only answers.
+- Texts are compared in the form NFC, so composed and decomposed characters are equal. ``가`` is not found in ``각``. The
+  answer is quoted as the paragraph spells it, and its start is counted in the paragraph.
+- `qa` may have an `id` (default: its number) and an `article`. The default article is the title of the first paragraph that
+  holds an answer, else of the first. So a question is held out with all of its contexts.
+- The example of paragraph k, counted from 0, has the id ``ID#k``. The question's id is its group.
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ from typing import Any, Final, NotRequired, TypedDict
 
 from lamina.data.examples import Answer, Example
 from lamina.data.gold_answers import stated_answers
+from lamina.data.json_tables import jsonl_rows, parse_json
 from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, describe_value, short, text_fault
-from lamina.data.question_records import QUESTION_FORMATS, given_answers, parse_json, question_jsonl_rows
+from lamina.data.question_records import given_answers
 from lamina.data.squad import AnswerChecking, DuplicateIds
 from lamina.data.squad_format import SquadAnswer
-from lamina.data.tabular import format_of
+from lamina.data.table_formats import FORMATS
+from lamina.data.tabular import files_of, format_of
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import compress, decode_text, read_bytes, unpack, write_atomically
 
-_INSIDE: Final = -1  # no place of the original: within what composing changed
-_SHAPE: Final = 'expected {"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}'
+_INSIDE: Final = -1  # no place of the original: inside a grapheme that composing changed
+_SHAPE: Final = 'write {"qa": {"question": …, "answer": …}, "paragraphs": [{"title": …, "contents": …}, …]}'
 
 
 class ContextParagraph(TypedDict):
-    """A paragraph of a question. Without `answers`, the question's answers are searched in it."""
+    """A paragraph of a question. Without `answers`, the answers of the question are searched in it."""
 
     title: str
     contents: str
@@ -67,13 +69,13 @@ class MultiContextQuestion(TypedDict):
     paragraphs: list[ContextParagraph]
 
 
-Located = tuple[str, object]  # where a question stands, and what stands there
+Located = tuple[str, object]  # the place of a question in its file, and its value
 
 
 def read_multi_context(
     path: Path, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check"
 ) -> list[Example]:
-    """All examples of a file, question by question; the first problem is raised."""
+    """Return all examples of a file, question by question. The first problem raises LaminaError."""
     walker = _MultiContextWalker(str(path), duplicate_ids, answers)
     examples = []
     for found, problems in walker.walk(_stated_questions(path)):
@@ -85,7 +87,7 @@ def read_multi_context(
 
 
 def check_multi_context(path: Path) -> Report:
-    """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
+    """Return the counts and all problems of a file. Only a file that cannot be parsed at all raises LaminaError."""
     walker = _MultiContextWalker(str(path), "error", "check")
     problems = [problem for _, problems in walker.walk(_stated_questions(path)) for problem in problems]
     walker.counts.articles = len(walker.articles)
@@ -94,7 +96,7 @@ def check_multi_context(path: Path) -> Report:
 
 
 def holds_contexts(path: Path) -> bool:
-    """Whether a file seems to be of questions with paragraphs, by its ending and its first question."""
+    """Return whether a file seems to hold questions with paragraphs, by its ending and its first question."""
     try:
         _, first = next(iter(_stated_questions(path)), ("", None))
     except LaminaError:
@@ -103,7 +105,7 @@ def holds_contexts(path: Path) -> bool:
 
 
 def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> None:
-    """Writes questions as this module reads them, at once or not at all."""
+    """Write questions as this module reads them, atomically."""
     if check_name(path) == ".json":
         text = json.dumps({"data": list(questions)}, ensure_ascii=False)
     else:
@@ -112,15 +114,15 @@ def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> No
 
 
 def check_name(path: Path) -> str:
-    """The kind of file that a name asks for: .json or .jsonl."""
-    kind = format_of(path, QUESTION_FORMATS)
+    """Return the format that the ending of a file names: .json or .jsonl. Any other raises LaminaError."""
+    kind = format_of(path, FORMATS)
     if kind not in (".json", ".jsonl"):
-        raise LaminaError(f"{path}: questions with several contexts stand in .jsonl or .json files: name another")
+        raise LaminaError(f"{path}: a {kind} file cannot hold questions with several contexts. Fix: name it .jsonl or .json")
     return kind
 
 
 def find_first(context: str, text: str) -> Answer | None:
-    """The first occurrence of a text, as the context spells it, whether characters are composed or not.
+    """Return the first occurrence of a text, as the context spells it. Composed and decomposed characters are equal.
 
     >>> find_first("the mill and the miller", "mill")
     Answer(text='mill', start=4)
@@ -145,8 +147,10 @@ def find_first(context: str, text: str) -> Answer | None:
 
 @lru_cache(maxsize=64)  # many questions share their paragraphs
 def _composed(text: str) -> tuple[str, list[int]]:
-    """A text in the form NFC; and for each of its characters, and for its end, the place that it is from. Characters compose
-    within graphemes only. Of a grapheme that changed, only the beginning has a place."""
+    """Return a text in the form NFC, and the place in the text of each of its characters and of its end.
+
+    Characters compose within graphemes only. In a grapheme that changed, only the first character has a place.
+    """
     import regex
 
     parts: list[str] = []
@@ -178,18 +182,18 @@ class _MultiContextWalker:
             examples = self._question(stated, number, faults)
             yield examples, [Problem(self.file, where + at, fault.what, fault.fix) for at, fault in faults]
         if not self.counts.questions:
-            yield [], [Problem(self.file, "", "holds no questions")]
+            yield [], [Problem(self.file, "", "holds no questions", "name a file with questions")]
 
     def warn(self) -> None:
         if self.unanswered:
-            said = f"{self.unanswered} of {self.counts.questions} questions state an answer that none of their paragraphs holds"
-            warnings.warn(f"{self.file}: {said}: they count as unanswerable", LaminaWarning, stacklevel=4)
+            count = f"{self.unanswered} of {self.counts.questions} questions have an answer that is in none of their paragraphs"
+            warnings.warn(f"{self.file}: {count}. They count as unanswerable", LaminaWarning, stacklevel=4)
 
     def _question(self, stated: object, number: int, faults: list[tuple[str, Fault]]) -> list[Example]:
-        """The examples of a question; none where something is wrong with it."""
+        """Return the examples of a question, or none if it has a fault."""
         self.counts.questions += 1
         if isinstance(stated, Fault) or not isinstance(stated, Mapping) or not isinstance(stated.get("qa"), Mapping):
-            faults.append(("", stated if isinstance(stated, Fault) else Fault(f"not a question with paragraphs: {_SHAPE}")))
+            faults.append(("", stated if isinstance(stated, Fault) else Fault("not a question with paragraphs", _SHAPE)))
             return []
         qa, paragraphs = stated["qa"], _paragraphs(stated, faults)
         if what := text_fault(qa.get("question", MISSING), "question"):
@@ -219,10 +223,10 @@ class _MultiContextWalker:
     def _unique_id(self, given: object, number: int, faults: list[tuple[str, Fault]]) -> str:
         if given is not None and (isinstance(given, bool) or not isinstance(given, int | str) or not str(given).strip()):
             faults.append(
-                (".qa", Fault(f"id is {describe_value(given)}, not a text or a whole number", "mend it or leave it out"))
+                (".qa", Fault(f"id is {describe_value(given)}, not a text or a whole number", "correct it or leave it out"))
             )
         elif what := text_fault("q" if given is None else str(given), "id"):
-            faults.append((".qa", Fault(what, "mend it or leave it out")))
+            faults.append((".qa", Fault(what, "correct it or leave it out")))
         own = f"q{number}" if given is None else str(given)
         unique = self.ids.unique(own)
         if unique != own:
@@ -242,21 +246,29 @@ class _MultiContextWalker:
             return []
         for text, _ in stated:
             if what := text_fault(text, "an answer"):
-                faults.append((".qa", Fault(what, "a question that no paragraph answers has an empty list of them")))
+                faults.append((".qa", Fault(what, "give a question that no paragraph answers an empty list")))
                 return []
         return [str(text).strip() for text, _ in stated]
 
 
 def _stated_questions(path: Path) -> Iterator[Located]:
+    """Yield the questions of all files that a path names, each with its place."""
+    files = files_of(path)
+    for file in files:
+        prefix = f"{file.name} " if len(files) > 1 else ""
+        yield from ((prefix + where, question) for where, question in _questions_of_file(file))
+
+
+def _questions_of_file(path: Path) -> Iterator[Located]:
     kind, text = check_name(path), decode_text(path, unpack(path, read_bytes(path)))
     if kind == ".jsonl":
-        yield from ((f"line {line}", row) for line, row in question_jsonl_rows(text, str(path)))
+        yield from ((f"line {line}", row) for line, row in jsonl_rows(text, str(path)))
         return
     found, prefix = parse_json(text, str(path)), ""
     if isinstance(found, Mapping) and isinstance(found.get("data"), list):
         found, prefix = found["data"], "data"
     if not isinstance(found, list):
-        raise LaminaError(f"{path}: a list of questions is expected, found {describe_value(found)}")
+        raise LaminaError(f"{path}: expected a list of questions, found {describe_value(found)}. Fix: write a list")
     yield from ((f"{prefix}[{number}]", row) for number, row in enumerate(found))
 
 
@@ -264,7 +276,8 @@ def _paragraphs(question: Mapping[str, object], faults: list[tuple[str, Fault]])
     paragraphs = question.get("paragraphs")
     if not isinstance(paragraphs, list) or not paragraphs:
         what = "paragraphs are missing" if paragraphs is None else f"paragraphs are {describe_value(paragraphs)}"
-        faults.append(("", Fault("there are no paragraphs" if paragraphs == [] else what, "give at least one, in a list")))
+        what = "there are no paragraphs" if paragraphs == [] else what
+        faults.append(("", Fault(what, "give at least one paragraph, in a list")))
         return []
     return paragraphs
 
@@ -273,13 +286,13 @@ def _contents(k: int, paragraph: object, faults: list[tuple[str, Fault]]) -> str
     value = paragraph.get("contents", MISSING) if isinstance(paragraph, Mapping) else paragraph
     what = text_fault(value, "contents") if isinstance(paragraph, Mapping) else "not a paragraph"
     if what is not None:
-        faults.append((f".paragraphs[{k}]", Fault(what, 'expected {"title": …, "contents": …}')))
+        faults.append((f".paragraphs[{k}]", Fault(what, 'write {"title": …, "contents": …}')))
         return ""
     return str(value)
 
 
 def _held(k: int, paragraph: Any, context: str, texts: list[str], faults: list[tuple[str, Fault]]) -> tuple[Answer, ...]:
-    """The answers that a paragraph holds: its own if it names them, else those whose text stands in it."""
+    """Return the answers of a paragraph: its own if it has them, else those of the question whose text is in it."""
     if not context:
         return ()
     if paragraph.get("answers") is None:
@@ -294,14 +307,14 @@ def _held(k: int, paragraph: Any, context: str, texts: list[str], faults: list[t
 
 def _stated(context: str, text: Any, start: Any) -> Answer:
     if what := text_fault(text, "an answer"):
-        raise Fault(what, "a paragraph without answers has an empty list of them")
+        raise Fault(what, "give a paragraph without answers an empty list")
     found = find_first(context, text) if start is None else None
     if start is None and found is not None:
         return found
     if type(start) is int and start >= 0 and context.startswith(text, start):
         return Answer(text, start)
     where = "in the contents" if start is None else f"at answer_start {describe_value(start)}"
-    raise Fault(f"answer {short(text)!r} is not {where}", "mend it, or leave out the paragraph's answers to have them found")
+    raise Fault(f"answer {short(text)!r} is not {where}", "correct it, or leave out the paragraph's answers to have them found")
 
 
 def _title(paragraph: Mapping[str, object], context: str) -> str:

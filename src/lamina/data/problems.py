@@ -7,26 +7,30 @@ from dataclasses import dataclass
 from typing import Final
 
 MISSING: Final = object()
+CORRECT: Final = "correct it or remove it"
+CLEAN: Final = "run lamina data clean {file}"  # the text of a problem has the name of its file in place of {file}
+DROP: Final = f"correct it, or {CLEAN} to drop it"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in a file; as text it is one line that says where, what and how to mend it."""
+    """Something wrong in a file. As text it is one line: `FILE, WHERE: what is wrong. Fix: what to do`."""
 
     file: str
     where: str
     what: str
-    fix: str = ""
+    fix: str = CORRECT
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.where, self.what, self.fix) if part)
+        place = ", ".join(filter(None, (self.file, self.where)))
+        return f"{place}: {self.what}. Fix: {self.fix.replace('{file}', self.file)}"
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a file holds; `unanswerable` and `answers` leave out what is beyond repair.
+    """Numbers of what a file holds. `unanswerable` and `answers` leave out questions that cannot be repaired.
 
-    The contexts of JSON are its paragraphs, those of a table its different contexts.
+    The contexts of SQuAD JSON are its paragraphs. The contexts of a table are its different contexts.
     """
 
     articles: int = 0
@@ -49,13 +53,13 @@ class Report:
 class Fault(Exception):  # noqa: N818  (it never leaves the readers)
     """What is wrong with a row or a value, and the fix."""
 
-    def __init__(self, what: str, fix: str = "") -> None:
+    def __init__(self, what: str, fix: str = CORRECT) -> None:
         super().__init__(what)
         self.what, self.fix = what, fix
 
 
 def text_fault(value: object, name: str) -> str | None:
-    """Why a value is no text to work with, or None."""
+    """Return what is wrong with a value that must be a text that is not empty, or None."""
     if value is MISSING:
         return f"{name} is missing"
     if not isinstance(value, str):
@@ -70,7 +74,7 @@ def text_fault(value: object, name: str) -> str | None:
 
 
 def describe_value(value: object) -> str:
-    """A JSON value in a few words, for messages."""
+    """Return a JSON value in a few words, for messages."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, int | float | str):
@@ -79,10 +83,11 @@ def describe_value(value: object) -> str:
 
 
 def id_note(own_id: object) -> str:
+    """Return an id in brackets, for messages; "" without an id."""
     return f" (id {short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
 
 
 def short(text: str, limit: int = 40) -> str:
-    """A text on one line of bounded length."""
+    """Return a text on one line of at most `limit` characters."""
     line = " ".join(text[: 4 * limit].split()) or text[:limit]
     return line if len(line) <= limit else line[: limit - 1] + "…"

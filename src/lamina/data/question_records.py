@@ -1,25 +1,30 @@
-"""Questions as files state them: the records of SQuAD JSON, CSV and JSONL, before their answers are checked.
+"""Files -> records of questions: a place, a context and raw fields, before answers are checked.
 
-A record knows where it stands, its context and its raw fields. `lamina.data.squad` makes examples of records.
+SQuAD JSON and tables of questions become records here. `lamina.data.squad` makes examples of records.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
 
+from lamina.data.json_tables import list_table, parse_json
 from lamina.data.problems import MISSING, Counts, Fault, Problem, describe_value, id_note, short, text_fault
-from lamina.data.tabular import NumberedRow, delimited_table, jsonl_rows
+from lamina.data.question_columns import question_columns
+from lamina.data.table_formats import TABLES, read_unpacked
+from lamina.data.tabular import Table, files_of
 from lamina.errors import LaminaError
+from lamina.utils.files import decode_text
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionRecord:
-    """A question as a file states it, nothing checked but its context."""
+    """A question as a file has it. Only its context is checked."""
 
+    file: str
     where: str
     context: str
     article: str
@@ -31,176 +36,149 @@ class QuestionRecord:
 
     @property
     def place(self) -> str:
-        """Where the record stands, with its id if it has one."""
+        """The place of the record in its file, with its id if it has one."""
         return self.where + id_note(self.fields.get("id"))
 
 
-def question_records(text: str, file: str, ending: str, counts: Counts) -> Iterator[QuestionRecord | Problem]:
-    """The records of a file's text, or what is wrong where there is none; adds to `counts`."""
-    if ending == ".json":
-        return squad_records(parse_json(text, file), file, counts)
-    return _table_records(QUESTION_TABLES[ending](text, file), file, counts)
+class QuestionRecords:
+    """Yields the records of files and tables, and adds to `counts` what they hold."""
 
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._articles: dict[str, str] = {}  # context -> its name as an article
+        self._names: set[str] = set()
+        self._rows = 0  # the last number of the tables before
 
-# JSON
+    def of_files(self, path: Path) -> Iterator[QuestionRecord | Problem]:
+        """Yield the records of all files that a path names, or a problem in place of each broken record."""
+        for file in files_of(path):
+            ending, data = read_unpacked(file)
+            if ending == ".json":
+                yield from self.of_value(parse_json(decode_text(file, data), str(file)), str(file))
+            else:
+                yield from self.of_table(TABLES[ending].read(data, str(file)), str(file))
 
+    def of_value(self, value: object, file: str) -> Iterator[QuestionRecord | Problem]:
+        """Yield the records of a JSON value: a SQuAD object, a list of its articles, or a list of rows."""
+        if not isinstance(value, list):
+            yield from self._of_corpus(value, file)
+        elif value and isinstance(value[0], Mapping) and "paragraphs" in value[0] and "qa" not in value[0]:
+            yield from self._of_corpus({"data": value}, file)
+        elif value:
+            yield from self.of_table(list_table(value), file)
 
-def parse_json(text: str, file: str) -> object:
-    """The value of a JSON document. A text that is none raises LaminaError with the usual cause by name."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise LaminaError(f"{file}: {_json_complaint(text, error)}") from None
+    def of_table(self, table: Table, file: str) -> Iterator[QuestionRecord | Problem]:
+        """Yield the records of a table. Rows with equal contexts are one article if they have no title."""
+        names = question_columns(table.header, file) if table.header else {}
+        before = number = self._rows
+        for own_number, row in table.rows:
+            where, number = table.place(own_number), before + own_number
+            if isinstance(row, Fault):
+                yield Problem(file, where, row.what, row.fix)
+                continue
+            fields = {names[column]: value for column, value in row.items()}
+            yield self._of_row(_parsed(fields) if table.cells_are_texts else fields, file, where, number)
+        self._rows = number
 
+    def _of_row(self, row: Mapping[str, object], file: str, where: str, number: int) -> QuestionRecord | Problem:
+        context = row.get("context", MISSING)
+        if not isinstance(context, str) or text_fault(context, "context"):
+            return Problem(file, where + id_note(row.get("id")), str(text_fault(context, "context")))
+        if context not in self._articles:
+            self._articles[context] = "context-" + hashlib.blake2b(context.encode(), digest_size=8).hexdigest()
+        article = str(row.get("title") or row.get("article") or self._articles[context])
+        self._names.add(article)
+        self._counts.articles, self._counts.contexts = len(self._names), len(self._articles)
+        start = row.get("answer_start")  # a column with missing values holds floats in pandas and parquet
+        return QuestionRecord(
+            file,
+            where,
+            context,
+            article,
+            row,
+            given_answers(row),
+            starts=int(start) if isinstance(start, float) and start.is_integer() else start,
+            fallback_id=f"row-{number}",
+            needs_starts=False,
+        )
 
-def _json_complaint(text: str, error: ValueError | RecursionError) -> str:
-    if not isinstance(error, json.JSONDecodeError):
-        return "the JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    whole = text.strip()
-    place = f"line {error.lineno} column {error.colno}"
-    if not whole.startswith(("{", "[")):
-        return f"not JSON: it starts with {short(whole)!r}: a table is named .csv"
-    if error.msg == "Extra data":
-        return f"{place}: the JSON ends, but more follows: one object a line is named .jsonl"
-    if whole[-1] not in "}]" or error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated"):
-        return f"{place}: the JSON ends in the middle (truncated): get the whole file again"
-    return f"{place}: not JSON: {error.msg}"
+    def _of_corpus(self, corpus: object, file: str) -> Iterator[QuestionRecord | Problem]:
+        """Yield the questions of a SQuAD object, in their order. Untitled articles with the same text are one article."""
+        if not isinstance(corpus, Mapping) or not isinstance(corpus.get("data"), list):
+            found = f"the keys {short(', '.join(corpus))}" if isinstance(corpus, Mapping) else describe_value(corpus)
+            raise LaminaError(
+                f'{file}: not SQuAD JSON: found {found}. Fix: write {{"data": [articles…]}}, or a list of rows with the '
+                "columns question, context and answers"
+            )
+        untitled: dict[object, str] = {}
+        for i, article in enumerate(corpus["data"]):
+            where = f"data[{i}]"
+            self._counts.articles += 1
+            if not isinstance(article, Mapping) or not isinstance(article.get("paragraphs"), list):
+                yield Problem(file, where, "not an article", 'write {"title": …, "paragraphs": […]}')
+                continue
+            title = str(article.get("title") or "") or untitled.setdefault(_first_context(article), where)
+            for j, paragraph in enumerate(article["paragraphs"]):
+                yield from self._of_paragraph(paragraph, file, f"{where}.paragraphs[{j}]", title)
 
-
-def squad_records(corpus: object, file: str, counts: Counts) -> Iterator[QuestionRecord | Problem]:
-    """The questions of a SQuAD object, in their order."""
-    if not isinstance(corpus, Mapping) or not isinstance(corpus.get("data"), list):
-        found = f"the keys {short(', '.join(corpus))}" if isinstance(corpus, Mapping) else describe_value(corpus)
-        raise LaminaError(f'{file}: not SQuAD JSON: expected {{"data": [articles…]}}, found {found}')
-    untitled: dict[object, str] = {}
-    for i, article in enumerate(corpus["data"]):
-        where = f"data[{i}]"
-        counts.articles += 1
-        if not isinstance(article, dict) or not isinstance(article.get("paragraphs"), list):
-            yield Problem(file, where, 'not an article: expected {"title": …, "paragraphs": […]}')
-            continue
-        title = str(article.get("title") or "") or untitled.setdefault(_first_context(article), where)
-        for j, paragraph in enumerate(article["paragraphs"]):
-            yield from _paragraph_records(paragraph, file, f"{where}.paragraphs[{j}]", title, counts)
-
-
-def _paragraph_records(
-    paragraph: object, file: str, where: str, title: str, counts: Counts
-) -> Iterator[QuestionRecord | Problem]:
-    counts.contexts += 1
-    if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas"), list):
-        yield Problem(file, where, 'not a paragraph: expected {"context": …, "qas": […]}')
-        return
-    context = paragraph.get("context", MISSING)
-    if fault := text_fault(context, "context"):
-        yield Problem(file, where, fault, f"mend it or remove the paragraph ({len(paragraph['qas'])} questions)")
-        return
-    for k, question in enumerate(paragraph["qas"]):
-        at = f"{where}.qas[{k}]"
-        if isinstance(question, dict):
-            yield QuestionRecord(at, context, title, question, question.get("answers", MISSING))
-        else:
-            yield Problem(file, at, f"not a question: expected an object, found {describe_value(question)}")
+    def _of_paragraph(self, paragraph: object, file: str, where: str, title: str) -> Iterator[QuestionRecord | Problem]:
+        self._counts.contexts += 1
+        if not isinstance(paragraph, Mapping) or not isinstance(paragraph.get("qas"), list):
+            yield Problem(file, where, "not a paragraph", 'write {"context": …, "qas": […]}')
+            return
+        context = paragraph.get("context", MISSING)
+        if fault := text_fault(context, "context"):
+            yield Problem(file, where, fault, f"correct it or remove the paragraph ({len(paragraph['qas'])} questions)")
+            return
+        for k, question in enumerate(paragraph["qas"]):
+            at = f"{where}.qas[{k}]"
+            if isinstance(question, Mapping):
+                yield QuestionRecord(file, at, str(context), title, question, question.get("answers", MISSING))
+            else:
+                yield Problem(file, at, f"not a question, but {describe_value(question)}", "write an object")
 
 
 def _first_context(article: Mapping[str, list[object]]) -> object:
-    """What identifies an untitled article: the text that it starts with, or else the object itself."""
+    """Return what identifies an untitled article: its first context, or the identity of the object without one."""
     first = article["paragraphs"][0] if article["paragraphs"] else None
-    context = first.get("context") if isinstance(first, dict) else None
+    context = first.get("context") if isinstance(first, Mapping) else None
     return context if isinstance(context, str) else id(article)
 
 
-# Tables
+def given_answers(fields: Mapping[str, object]) -> object:
+    """Return what a row has as its answers: `answers`, or `answer` if that is null or missing."""
+    return fields["answer"] if fields.get("answers") is None and "answer" in fields else fields.get("answers", MISSING)
 
 
-def question_jsonl_rows(text: str, file: str) -> Iterator[NumberedRow]:
-    """The rows of JSONL. A whole SQuAD object on one line raises LaminaError: its file has the wrong ending."""
-    for line, row in jsonl_rows(text, file):
-        if not isinstance(row, Fault) and isinstance(row.get("data"), list):
-            raise LaminaError(f"{file}: line {line}: this is SQuAD JSON: name it .json")
-        yield line, row
+# Cells of texts
 
 
-def _question_csv_rows(text: str, file: str) -> Iterator[NumberedRow]:
-    """The rows of CSV, each cell as the value that JSONL would have."""
-    table = delimited_table(text, file)
-    columns = [name.lower() for name in table.header]
-    if not {"question", "context"} <= set(columns) or not {"answer", "answers"} & set(columns):
-        found = short(", ".join(table.header))
-        raise LaminaError(
-            f"{file}: line 1: the header needs the columns question, context, answer (or answers): found {found!r}"
-        )
-    for line, row in table.rows:
-        yield line, row if isinstance(row, Fault) else _json_values({name.lower(): str(row[name]) for name in row})
-
-
-def _json_values(cells: Mapping[str, str]) -> dict[str, object]:
-    row: dict[str, object] = dict(cells)
-    row["answer_start"] = _converted(cells.get("answer_start", ""), _csv_start)
-    row["is_impossible"] = _converted(cells.get("is_impossible", ""), _csv_truth)
-    if cells.get("answers", "").startswith(("[", "{")):
-        row["answers"] = _converted(cells["answers"], json.loads)
+def _parsed(cells: Mapping[str, object]) -> dict[str, object]:
+    """Return a row of texts with the values that JSONL would have."""
+    row = dict(cells)
+    row["answer_start"] = _converted(row.get("answer_start"), _start)
+    row["is_impossible"] = _converted(row.get("is_impossible"), _truth)
+    for name, marks in (("answers", ("[", "{")), ("answer", ("[{",))):  # a plain answer may start with a bracket
+        if str(row.get(name, "")).startswith(marks):
+            row[name] = _converted(row[name], json.loads)
     return row
 
 
-def _converted(cell: str, convert: Callable[[str], object]) -> object:
-    """The cell's value; None for an empty cell. A cell that cannot be converted stays text, to be checked later."""
+def _converted(cell: object, convert: Callable[[str], object]) -> object:
+    """Return the value of a cell, or None for an empty cell. A cell that cannot be converted stays a text."""
+    text = str(cell or "")
     try:
-        return convert(cell) if cell.strip() else None
+        return convert(text) if text.strip() else None
     except ValueError:
-        return cell
+        return text
 
 
-def _csv_start(cell: str) -> object:
+def _start(cell: str) -> object:
     if cell.strip().startswith("["):
         return json.loads(cell)
     number = float(cell)
     return int(number) if number.is_integer() else cell
 
 
-def _csv_truth(cell: str) -> object:
+def _truth(cell: str) -> object:
     return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
-
-
-def _table_records(rows: Iterable[NumberedRow], file: str, counts: Counts) -> Iterator[QuestionRecord | Problem]:
-    """The questions of a table. Equal contexts are one article where no title or article is given."""
-    articles: dict[str, str] = {}  # context -> the name that stands for it
-    names: set[str] = set()
-    for line, row in rows:
-        where = f"line {line}"
-        if isinstance(row, Fault):
-            yield Problem(file, where, row.what, row.fix)
-            continue
-        context = row.get("context", MISSING)
-        if not isinstance(context, str) or text_fault(context, "context"):
-            what = str(text_fault(context, "context"))
-            yield Problem(file, where + id_note(row.get("id")), what, "mend it or remove the line")
-            continue
-        if context not in articles:
-            articles[context] = "context-" + hashlib.blake2b(context.encode(), digest_size=8).hexdigest()
-        article = str(row.get("title") or row.get("article") or articles[context])
-        names.add(article)
-        counts.articles, counts.contexts = len(names), len(articles)
-        yield QuestionRecord(
-            where,
-            context,
-            article,
-            row,
-            given_answers(row),
-            starts=row.get("answer_start"),
-            fallback_id=f"row-{line}",
-            needs_starts=False,
-        )
-
-
-def given_answers(fields: Mapping[str, object]) -> object:
-    """What a row gives as its answers, under either name. Null is no answer where the other name has one."""
-    return fields["answer"] if fields.get("answers") is None and "answer" in fields else fields.get("answers", MISSING)
-
-
-# The tables of questions by their endings: a function of the text and the name of the file. A new one needs a line here.
-QUESTION_TABLES: Final[Mapping[str, Callable[[str, str], Iterator[NumberedRow]]]] = {
-    ".jsonl": question_jsonl_rows,
-    ".csv": _question_csv_rows,
-}
-QUESTION_FORMATS: Final = (".json", *QUESTION_TABLES)

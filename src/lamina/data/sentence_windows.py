@@ -1,6 +1,6 @@
 """Sentences -> windows: one for each text, or one for both texts of a pair.
 
-Each text is tokenised once, and the windows are laid out by index arithmetic over flat arrays, as in `lamina.data.windows`.
+Each text is tokenised once. Windows are made by index arithmetic over flat arrays, as in `lamina.data.windows`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from lamina.utils.arrays import Floats, Longs
 def make_sentence_windows(
     sentences: Sequence[Sentence], tokenizer: Tokenizer, labels: Labels, *, length: int, sides: int
 ) -> Windows:
-    """Windows of at most `length` tokens: one a sentence or pair, or with two `sides` one for each text of a pair.
+    """Return windows of at most `length` tokens: one a sentence or pair, or with two `sides` one for each text of a pair.
 
-    `context` is True on the tokens of texts, and `offsets` are theirs within their own text. What is too long is cut at its
-    end; of two texts in one window the longer is cut first, until both have the same length.
+    `context` is True on the tokens of texts, and `offsets` count characters of their own text. Long texts are cut at their
+    end. If two texts share a window, the longer is cut first, until both have the same length.
     """
     if sides not in (1, 2):
-        raise ValueError(f"sides = {sides}: a window for both texts (1) or one for each (2)")
+        raise ValueError(f"sides = {sides}: choose 1 (a window for both texts) or 2 (a window for each)")
     paired = sides == 2 or any(sentence.second is not None for sentence in sentences)
     if paired and (alone := next((s for s in sentences if s.second is None), None)):
-        raise LaminaError(f"sentence {alone.id}: has no second text, but the head reads pairs: name data.columns.second")
+        raise LaminaError(f"sentence {alone.id}: has no second text, but the head reads pairs. Fix: name data.columns.second")
     first = [sentence.first for sentence in sentences]
     second = [sentence.second or "" for sentence in sentences] if paired else []
     joined = paired and sides == 1  # both texts in one window
@@ -80,11 +80,13 @@ def make_sentence_windows(
 
 
 def _cut(lengths: Longs, length: int, layout: Layout) -> Longs:
-    """[W, texts] how many tokens of each text a window of `length` keeps: of two, the shorter keeps all that is within its
-    half, and the longer the rest."""
+    """Return [W, texts] how many tokens of each text a window of `length` keeps.
+
+    The shorter of two texts keeps up to half of the room, the longer has the rest.
+    """
     room = length - layout.specials
     if room < lengths.shape[1]:
-        raise LaminaError(f"window.length = {length} is too short: {layout.specials} of them are special tokens")
+        raise LaminaError(f"window.length: {length} is too short, {layout.specials} of them are special tokens. Fix: raise it")
     long = np.flatnonzero(lengths.sum(1) > room)
     if not len(long):
         return lengths
@@ -106,7 +108,7 @@ def _cut(lengths: Longs, length: int, layout: Layout) -> Longs:
 
 
 def _numbers(sentences: Sequence[Sentence], labels: Labels) -> Floats:
-    """[items] the number of each label, NaN where there is none."""
+    """Return [items] the number of each label, NaN without a label."""
     numbers = np.full(len(sentences), np.nan, np.float32)
     for index, sentence in enumerate(sentences):
         if sentence.label is not None:
@@ -118,7 +120,7 @@ def _numbers(sentences: Sequence[Sentence], labels: Labels) -> Floats:
 
 
 def sentences_fingerprint(sentences: Sequence[Sentence], tokenizer: str, labels: Labels, *, length: int, sides: int) -> str:
-    """Of the windows that `make_sentence_windows` would make; `tokenizer` is the sha256 of its file. No window is made."""
+    """Return the fingerprint of the windows of sentences without making them; `tokenizer` is the sha256 of its file."""
     digest = hashlib.sha256(f"sentences {tokenizer} {length} {sides} {labels}".encode())
     for sentence in sentences:
         digest.update(repr((sentence.id, sentence.first, sentence.second, sentence.label)).encode())

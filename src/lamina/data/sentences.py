@@ -1,4 +1,4 @@
-"""Labelled sentences and pairs of them, from tables (`lamina.data.tabular`)."""
+"""Labelled sentences and pairs of sentences, from tables in all formats of `lamina.data.table_formats`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict
 
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
-from lamina.data.problems import Fault
-from lamina.data.tabular import TableRow, cell_text, read_table, text_in
+from lamina.data.problems import Fault, Problem
+from lamina.data.question_columns import column_clause, holds_questions, note_once
+from lamina.data.table_formats import read_table
+from lamina.data.tabular import Table, TableRow, cell_text, text_in
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 
@@ -25,14 +27,17 @@ USUAL: Final = {
     "label": ("label", "sentiment", "is_duplicate", "similarity", "score", "class", "rating"),
     "id": ("id",),
 }
-RARE: Final = 100  # where one label in so many, or fewer, is no number, it is a slip and no class
+STANDARD: Final = frozenset(("sentence", "sentence1", "sentence2", "text", "label", "id"))  # taken without a note
+RARE: Final = 100  # if at most one label in 100 is no number, it is a typing error and no class
 SHOWN: Final = 5  # line numbers that a warning gives
 LABELS_SHOWN: Final = 8
 
 
 class ColumnOptions(BaseModel):
-    """The columns of a table (keys of JSONL) that hold what is read. What is not named is guessed from usual names; once a
-    text is named, no other text is guessed."""
+    """The names of the columns to read. A column that is not named is guessed from the usual names in `USUAL`.
+
+    If several usual names occur, the first in the order of `USUAL` is taken. If `first` is named, `second` is not guessed.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -51,35 +56,45 @@ GUESSED: Final = ColumnOptions()
 
 @dataclass(frozen=True, slots=True)
 class SentenceReading:
-    """How a table of sentences is read."""
+    """How to read a table of sentences."""
 
     columns: ColumnOptions = GUESSED
     skip_broken: bool = False  # skip broken rows with one warning; otherwise the first is an error
     labelled: bool = True  # without it, labels may be missing
-    known_labels: bool = False  # without it, a label that is no number, where nearly all others are, breaks its row
+    known_labels: bool = False  # otherwise a label that is no number, if nearly all others are, breaks its row
 
 
 USUAL_READING: Final = SentenceReading()
 
 
 def read_sentences(path: Path, how: SentenceReading = USUAL_READING) -> list[Sentence]:
-    """The sentences of a file, each id made unique."""
-    whole, broken = _sort_out(path, how)
+    """Return the sentences of a file, with unique ids."""
+    return sentences_in(read_table(path), str(path), how)
+
+
+def sentences_in(table: Table, file: str, how: SentenceReading = USUAL_READING) -> list[Sentence]:
+    """Return the sentences of a table, with unique ids; `file` is its name in messages."""
+    whole, broken = _sort_out(table, file, how)
     if broken:
-        _complain(path, broken, len(whole), skip=how.skip_broken)
+        _complain(file, table, broken, len(whole), skip=how.skip_broken)
     if not whole:
-        raise LaminaError(f"{path}: holds a header but no rows")
+        raise LaminaError(f"{file}: holds a header but no rows. Fix: add rows")
     return _with_unique_ids(whole.values())
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceReport:
-    """What a table of sentences holds: its good rows, how often each label occurs, and every broken row by its line."""
+    """The number of good rows of a table, the number of rows of each label, and the broken rows by their numbers."""
 
     rows: int
     pairs: bool
     labels: dict[str, int]
     broken: dict[int, str]
+    unit: str = "line"  # what the numbers of broken rows count
+
+    def problems(self, file: str) -> list[Problem]:
+        """Return the broken rows as problems of a file."""
+        return [Problem(file, f"{self.unit} {number}", what) for number, what in self.broken.items()]
 
     def __str__(self) -> str:
         often = sorted(self.labels.items(), key=lambda item: -item[1])[:LABELS_SHOWN]
@@ -89,16 +104,17 @@ class SentenceReport:
 
 
 def check_sentences(path: Path) -> SentenceReport:
-    """Reads a whole table and tells all that is wrong with it."""
-    whole, broken = _sort_out(path, USUAL_READING)
-    labels = Counter(str(sentence.label) for sentence in whole.values())
-    return SentenceReport(len(whole), any(s.second is not None for s in whole.values()), dict(labels), broken)
-
-
-def _sort_out(path: Path, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
-    """The good rows, and what is wrong with the others, each by its line."""
+    """Return what a table holds and all of its broken rows."""
     table = read_table(path)
-    chosen = _choose(how.columns, table.header, path, labelled=how.labelled)
+    whole, broken = _sort_out(table, str(path), USUAL_READING)
+    labels = Counter(str(sentence.label) for sentence in whole.values())
+    return SentenceReport(len(whole), any(s.second is not None for s in whole.values()), dict(labels), broken, table.unit)
+
+
+def _sort_out(table: Table, file: str, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
+    """Return the good rows, and what is wrong with the others, by their numbers."""
+    chosen = _choose(how.columns, table.header, file, labelled=how.labelled)
+    _note_columns(file, how.columns, chosen, table.header)
     whole: dict[int, Sentence] = {}
     broken: dict[int, str] = {}
     for line, row in table.rows:
@@ -107,14 +123,14 @@ def _sort_out(path: Path, how: SentenceReading) -> tuple[dict[int, Sentence], di
         except Fault as fault:
             broken[line] = fault.what
     for line in _odd_labels(whole) if how.labelled and not how.known_labels else ():
-        broken[line] = f"the label {whole.pop(line).label!r} is no number, as the others are"
+        broken[line] = f"the label {whole.pop(line).label!r} is no number, but the others are"
     return whole, dict(sorted(broken.items()))
 
 
 def holds_sentences(path: Path) -> bool:
-    """Whether a file seems to be of labelled sentences, by its ending and its header."""
+    """Return whether a file seems to hold labelled sentences, by its ending and its header."""
     try:
-        _choose(ColumnOptions(), read_table(path).header, path, labelled=True)
+        _choose(ColumnOptions(), read_table(path).header, str(path), labelled=True)
     except LaminaError:
         return False
     return True
@@ -131,20 +147,22 @@ class _Columns:
     id: str | None
 
 
-def _choose(options: ColumnOptions, header: Sequence[str], path: Path, *, labelled: bool) -> _Columns:
-    """The columns to read, by name or by guess."""
+def _choose(options: ColumnOptions, header: Sequence[str], file: str, *, labelled: bool) -> _Columns:
+    """Return the columns to read, by name or by guess."""
     lower = {name.lower(): name for name in reversed(header)}
-    if {"question", "context"} <= set(lower):
+    if options.first is None and holds_questions(header):
         raise LaminaError(
-            f"{path}: is a file of questions to contexts, which the span heads read: "
-            f"heads of sentences need columns such as sentence and label, not {', '.join(header)}"
+            f"{file}: is a file of questions to contexts, which the span heads read: it has {', '.join(header)}. "
+            "Fix: use a head for questions, or name the columns to read with data.columns"
         )
     named = options.model_dump(exclude_none=True)
     if not labelled and named.get("label") not in header:
         named.pop("label", None)
     for role, name in named.items():
         if name not in header:
-            raise LaminaError(f"{path}: no column {name!r} (data.columns.{role}): {_has(header, name)}")
+            close = get_close_matches(name, header, n=1)
+            fix = f"did you mean {close[0]!r}?" if close else "choose one of them"
+            raise LaminaError(f"{file}: no column {name!r} (data.columns.{role}): {_has(header)}. Fix: {fix}")
     roles = ["label", "id"] + ([] if "first" in named else ["first"]) + ([] if {"first", "second"} & set(named) else ["second"])
     for role in roles:
         free = [lower[name] for name in USUAL[role] if name in lower and lower[name] not in named.values()]
@@ -153,14 +171,25 @@ def _choose(options: ColumnOptions, header: Sequence[str], path: Path, *, labell
     for role in ("first", "label") if labelled else ("first",):
         if role not in named:
             what = "text" if role == "first" else "label"
-            raise LaminaError(f"{path}: which column is the {what}? Name it with data.columns.{role}: {_has(header)}")
+            raise LaminaError(f"{file}: no column is surely the {what}: {_has(header)}. Fix: name it with data.columns.{role}")
     return _Columns(named["first"], named.get("second"), named.get("label"), named.get("id"))
 
 
-def _has(header: Sequence[str], name: str = "") -> str:
-    close = get_close_matches(name, header, n=1) if name else []
-    hint = f": did you mean {close[0]!r}?" if close else ""
-    return f"it has {', '.join(filter(None, header)) or 'none'}{hint}"
+def _has(header: Sequence[str]) -> str:
+    return f"it has {', '.join(filter(None, header)) or 'none'}"
+
+
+def _note_columns(file: str, options: ColumnOptions, chosen: _Columns, header: Sequence[str]) -> None:
+    """Log which columns were guessed, if their names are not standard or if several fit."""
+    lower = {name.lower(): name for name in reversed(header)}
+    taken = {"first": chosen.first, "second": chosen.second, "label": chosen.label, "id": chosen.id}
+    named = options.model_dump(exclude_none=True)
+    clauses = []
+    for role, column in taken.items():
+        unused = [lower[name] for name in USUAL[role] if name in lower and lower[name] not in taken.values()]
+        if column is not None and role not in named and (column.lower() not in STANDARD or unused):
+            clauses.append(column_clause({"first": "text", "second": "second text"}.get(role, role), column, unused))
+    note_once(file, clauses)
 
 
 # Sentences
@@ -178,7 +207,7 @@ def _sentence(row: TableRow, columns: _Columns, number: int, *, labelled: bool) 
 
 
 def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
-    """The lines whose label is no number, where the others are scores or where hardly any is not a number."""
+    """Return the rows whose label is no number, if the others are scores or nearly all others are numbers."""
     known = {line: as_score(sentence.label) for line, sentence in sentences.items() if sentence.label is not None}
     odd = [line for line, number in known.items() if number is None]
     scores = any(number is not None and number % 1 for number in known.values())
@@ -186,18 +215,19 @@ def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
     return odd if mostly else []
 
 
-def _complain(path: Path, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
+def _complain(file: str, table: Table, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
     first, why = next(iter(broken.items()))
     count = f"{len(broken)} of {whole + len(broken)} rows {'is' if len(broken) == 1 else 'are'} broken"
     if not skip:
-        raise LaminaError(f"{path}: line {first}: {why}: {count}: mend them or set data.skip_broken=true")
+        fix = "correct them, or set data.skip_broken=true"
+        raise LaminaError(f"{file}, {table.place(first)}: {why}: {count}. Fix: {fix}")
     if not whole:
-        raise LaminaError(f"{path}: line {first}: {why}: all {len(broken)} rows are broken")
+        raise LaminaError(f"{file}, {table.place(first)}: {why}: all {len(broken)} rows are broken. Fix: correct them")
     lines = ", ".join(map(str, list(broken)[:SHOWN])) + (" …" if len(broken) > SHOWN else "")
-    warnings.warn(f"{path}: {count} and skipped, at line {lines}; the first: {why}", LaminaWarning, stacklevel=3)
+    warnings.warn(f"{file}: {count} and skipped, at {table.unit} {lines}; the first: {why}", LaminaWarning, stacklevel=4)
 
 
 def _with_unique_ids(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """The sentences with a number behind every repeated id: x, x#2, x#3."""
+    """Return the sentences with a number after every repeated id: x, x#2, x#3."""
     ids = UniqueIds("#")
     return [replace(sentence, id=ids.unique(sentence.id)) for sentence in sentences]

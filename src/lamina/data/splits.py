@@ -1,4 +1,4 @@
-"""Parts of a data set, drawn by a seed."""
+"""Choose subsets and splits of examples by a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Choose = Literal["answerable_first", "first", "sampled"]
 
 
 def sample(items: Sequence[T], count: int | None, seed: int) -> list[T]:
-    """`count` of the items, in their old order; all of them when `count` is None."""
+    """Return `count` random items in their old order, or all if `count` is None."""
     if count is None or count >= len(items):
         return list(items)
     chosen = np.random.default_rng([seed, 1]).permutation(len(items))[:count]
@@ -25,7 +25,7 @@ def sample(items: Sequence[T], count: int | None, seed: int) -> list[T]:
 
 
 def every(items: Sequence[T], n: int) -> tuple[list[T], list[T]]:
-    """(the rest, those whose position is a multiple of `n`).
+    """Return the items in two lists: the rest, and those whose position is a multiple of `n`.
 
     >>> every("abcdefg", 3)
     (['b', 'c', 'e', 'f'], ['a', 'd', 'g'])
@@ -34,7 +34,10 @@ def every(items: Sequence[T], n: int) -> tuple[list[T], list[T]]:
 
 
 def per_class(sentences: Sequence[Sentence], count: int | None, seed: int) -> list[Sentence]:
-    """At most `count` sentences of each label, in their old order; more of them hold the fewer. None: all of them."""
+    """Return at most `count` random sentences of each label, in their old order, or all if `count` is None.
+
+    A larger `count` gives the same sentences and more.
+    """
     if count is None:
         return list(sentences)
     seen: Counter[str | None] = Counter()
@@ -48,7 +51,7 @@ def per_class(sentences: Sequence[Sentence], count: int | None, seed: int) -> li
 
 
 def questions_of(examples: Iterable[Example]) -> dict[str, list[Example]]:
-    """The contexts of each question, by its id; questions come in the order of their first context."""
+    """Return the examples of each question by its id, in the order of their first contexts."""
     found: dict[str, list[Example]] = {}
     for example in examples:
         found.setdefault(example.group, []).append(example)
@@ -56,22 +59,22 @@ def questions_of(examples: Iterable[Example]) -> dict[str, list[Example]]:
 
 
 def sample_questions(examples: Sequence[Example], count: int | None, seed: int) -> list[Example]:
-    """`count` of the questions with all of their contexts, in their old order; all of them when `count` is None."""
+    """Return `count` random questions with all of their contexts, in their old order, or all if `count` is None."""
     chosen = set(sample(list(questions_of(examples)), count, seed))
     return [example for example in examples if example.group in chosen]
 
 
 def first_questions(examples: Sequence[Example], count: int | None) -> list[Example]:
-    """The first `count` questions with all of their contexts; all of them when `count` is None."""
+    """Return the first `count` questions with all of their contexts, or all if `count` is None."""
     chosen = set(list(questions_of(examples))[:count])
     return [example for example in examples if example.group in chosen]
 
 
 def choose_contexts(examples: Sequence[Example], count: int | None, how: Choose, seed: int) -> list[Example]:
-    """At most `count` contexts of each question, in their old order; all of them when `count` is None.
+    """Return at most `count` contexts of each question, in their old order, or all if `count` is None.
 
-    ``answerable_first``: those that hold an answer, then the others, each as they come. ``first``: the first ones.
-    ``sampled``: drawn by the seed; another question more or less does not change a question's draw.
+    ``answerable_first`` takes contexts with an answer before the others, each in their order. ``first`` takes the first ones.
+    ``sampled`` draws them by the seed; the draw of a question does not depend on the other questions.
     """
     if count is None:
         return list(examples)
@@ -89,20 +92,20 @@ def choose_contexts(examples: Sequence[Example], count: int | None, how: Choose,
 
 
 def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
-    """(kept, held out): whole articles are held out until they are about `share` of the questions.
+    """Return (kept, held out): whole articles are held out until they are about `share` of the questions.
 
-    Articles come in an order drawn by the seed; one that would overshoot the share is passed over. When every article
-    would, the smallest is held out. A question with contexts of several articles counts to that of its first context: all
-    of its contexts are held out, or none.
+    Articles come in a random order. An article that would exceed the share is skipped. If every article would, the smallest
+    is held out. A question with several contexts belongs to the article of the first one: all of its contexts are held out,
+    or none.
     """
     if share == 0:
         return list(examples), []
-    home: dict[str, str] = {}  # the article of each question
+    home: dict[str, str] = {}  # question -> article
     for example in examples:
         home.setdefault(example.group, example.article)
     sizes = Counter(home[example.group] for example in examples)
     if len(sizes) == 1:
-        raise LaminaError("data.holdout: all questions are of one article, so none can be held out: set data.holdout = 0")
+        raise LaminaError("data.holdout: all questions are of one article, so none can be held out. Fix: set data.holdout = 0")
     articles = list(sizes)
     held: set[str] = set()
     left = share * len(examples)
@@ -115,10 +118,10 @@ def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> t
 
 
 def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
-    """The kept examples without the contexts that no answer lies in and that held-out questions are answered from.
+    """Return the kept examples without unanswerable contexts that answer a held-out question.
 
-    Of questions with several contexts, most belong to other articles: what a held-out question is answered from would else be
-    trained on, and always as a text without an answer. A question with one context is held out by its article alone.
+    A question with several contexts has contexts of other articles. Otherwise the model would train on the texts that answer
+    held-out questions, and always as texts without an answer. Questions with one context stay.
     """
     unseen = {example.context for example in held_out if example.answers}
     several = {group for group, contexts in questions_of(kept).items() if len(contexts) > 1}
@@ -126,17 +129,17 @@ def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list
 
 
 def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
-    """(kept, held out): about `share` of the rows, and of each class, drawn by the seed.
+    """Return (kept, held out): about `share` of the rows and of each class, drawn by the seed.
 
-    Rows that share a text, directly or through other rows, stay together. Groups come in an order drawn by the seed: first
-    those that fit into what is left of the share of each of their classes, then those that fit into what is left of the
-    whole. When every group is too big, the smallest is held out. Scores are no classes: they are drawn as they come.
+    Rows that share a text, directly or through other rows, form a group and stay together. Groups come in a random order. The
+    first round takes groups that fit into the remaining share of each of their classes. The second round takes groups that
+    fit into the remaining share of all rows. If every group is too big, the smallest is held out. Scores are not classes.
     """
     if share == 0:
         return list(sentences), []
     groups = _sharing_texts(sentences)
     if len(groups) < 2:
-        raise LaminaError("data.holdout: all rows share their texts, so none can be held out: set data.holdout = 0")
+        raise LaminaError("data.holdout: all rows share their texts, so none can be held out. Fix: set data.holdout = 0")
     scores = labels_in(sentence.label for sentence in sentences if sentence.label is not None).are_scores
     strata = [Counter(None if scores else sentences[member].label for member in group) for group in groups]
     left = {label: int(share * count) for label, count in sum(strata, Counter()).items()}
@@ -159,7 +162,7 @@ def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -
 
 
 def _sharing_texts(sentences: Sequence[Sentence]) -> list[list[int]]:
-    """The numbers of the sentences in groups. Those with a text in common (letter case and spaces aside) are in one group."""
+    """Return groups of indices. Sentences with an equal text, without case and extra spaces, are in one group."""
     leader = list(range(len(sentences)))
 
     def lead(member: int) -> int:

@@ -1,17 +1,17 @@
-"""SQuAD-shaped files -> examples. One walker reads, checks and repairs them.
+"""Files of questions -> examples. One walker reads, checks and repairs them.
 
-Takes SQuAD 1.1 and 2.0 JSON, and tables of questions as CSV or JSONL, each plain, ``.gz`` or ``.xz``; the ending says
-which. The walker yields every question as the example that can be made of it together with what was wrong with it:
-`read` stops at the first problem, `check` lists them all, `clean` writes what could be repaired.
+It reads SQuAD 1.1 and 2.0 JSON (also with the extra keys of Haystack's annotation tool) and tables of questions in all
+formats of `lamina.data.table_formats`. For each question the walker yields the example and its problems: `read` stops at
+the first problem, `check` lists them all, `clean` writes what could be repaired.
 
 Choices where the formats leave room:
 
 - A question without answers is unanswerable, unless ``is_impossible`` is false. ``plausible_answers`` are ignored.
-- An answer whose text is empty is a problem, not an unanswerable question: files with withheld answers look like that,
-  and scoring against them would reward silence. To predict on such a file read it with ``answers="ignore"``.
-- Renamed duplicates are questions of their own (``id``, ``id~2``, …). They share a group only if they also share the
-  question's text, because then one question is put to several contexts.
-- Untitled articles with the same text count as one article, so that holding out by article does not leak it.
+- An answer whose text is empty is a problem, not an unanswerable question. Files with withheld answers look like that, and
+  scoring against them would reward "no answer". To predict on such a file, read it with ``answers="ignore"``.
+- Renamed duplicates are questions of their own (``id``, ``id~2``, …). They share a group only if the text of the question
+  is the same too: then it is one question with several contexts.
+- Untitled articles with the same text count as one article. Otherwise held-out texts could be in the training split.
 """
 
 from __future__ import annotations
@@ -20,25 +20,30 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from lamina.data.examples import Example
-from lamina.data.gold_answers import CLEAN_COMMAND, gold_answers
-from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, text_fault
-from lamina.data.question_records import QUESTION_FORMATS, QuestionRecord, question_records, squad_records
+from lamina.data.gold_answers import gold_answers
+from lamina.data.problems import CLEAN, MISSING, Counts, Fault, Problem, Report, text_fault
+from lamina.data.question_columns import fits_questions
+from lamina.data.question_records import QuestionRecord, QuestionRecords
 from lamina.data.squad_format import SquadCorpus, SquadQuestion, answers_of
-from lamina.data.tabular import format_of
+from lamina.data.table_formats import FORMATS, read_table
+from lamina.data.tabular import files_of, format_of
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError
-from lamina.utils.files import check_apart, compress, decode_text, read_bytes, unpack, write_atomically
+from lamina.utils.files import check_apart, compress, write_atomically
 
 DuplicateIds = Literal["error", "rename"]
 AnswerChecking = Literal["check", "ignore"]
+_KNOWN_FIELDS: Final = frozenset(
+    ("id", "question", "context", "answers", "answer", "answer_start", "is_impossible", "title", "article", "group")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    """The result of `clean`: what the original holds, how many questions were kept, what was mended or dropped."""
+    """The result of `clean`: counts of the original, the number of questions kept, and the problems repaired or dropped."""
 
     counts: Counts
     kept: int
@@ -48,54 +53,60 @@ class CleanReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuestion:
-    """A question as the walker leaves it: the example, repaired if need be (None: beyond repair), and its problems."""
+    """A question after the check: its example, repaired if needed, and its problems."""
 
-    example: Example | None
+    example: Example | None  # None if it cannot be repaired
     problems: tuple[Problem, ...] = ()
+    extra: frozenset[str] = frozenset()  # the fields that no example has
 
 
-# The four things to do with a file
+# Read, check, clean
 
 
 def read(path: Path, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check") -> list[Example]:
-    """All examples of a file; the first problem is raised. ``answers="ignore"`` reads questions for predicting only."""
-    return _examples(_walk_file(Path(path), duplicate_ids=duplicate_ids, answers=answers, counts=Counts()))
+    """Return all examples of a file. The first problem raises LaminaError.
+
+    ``answers="ignore"`` reads the questions without their answers, for predicting.
+    """
+    return examples_without_problems(walk_files(Path(path), duplicate_ids, answers))
 
 
 def parse_corpus(
     corpus: Mapping[str, object], name: str, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check"
 ) -> list[Example]:
-    """The same as `read` for a SQuAD object in memory; `name` stands for the file in messages."""
-    counts = Counts()
-    return _examples(_walk(squad_records(corpus, name, counts), name, duplicate_ids, answers, counts))
+    """Return all examples of a SQuAD object in memory, as `read` does; `name` is the file in messages."""
+    return examples_without_problems(walk_value(corpus, name, duplicate_ids, answers))
 
 
 def check(path: Path) -> Report:
-    """What a file holds and every problem in it. Only a file that cannot be taken apart at all is raised."""
+    """Return the counts and all problems of a file. Only a file that cannot be parsed at all raises LaminaError."""
     counts = Counts()
-    found = _walk_file(Path(path), duplicate_ids="error", answers="check", counts=counts)
+    found = walk_files(Path(path), "error", "check", counts)
     return Report(str(path), counts, [problem for each in found for problem in each.problems])
 
 
 def clean(path: Path, out: Path) -> CleanReport:
-    """Writes a repaired copy as SQuAD 2.0 JSON, at once or not at all; the original is never touched.
+    """Write a repaired copy as SQuAD 2.0 JSON, atomically. The original is never changed.
 
-    Answers move to the nearest place where their text stands (then: stands but for case, white space and composed or
-    decomposed characters), duplicate ids are renamed, what is beyond repair is dropped. Fields of the original that
-    are not SQuAD's are not copied.
+    Answers move to the nearest place of their text in the context. If there is none, case, white space and composed or
+    decomposed characters may differ. Duplicate ids are renamed. Questions that cannot be repaired are dropped. Fields that
+    SQuAD does not have are not copied.
     """
     path, out = Path(path), Path(out)
-    if format_of(out, QUESTION_FORMATS) != ".json":
-        raise LaminaError(f"{out}: cleaned data is SQuAD JSON: name it .json, .json.gz or .json.xz")
-    check_apart(path, out)
+    if format_of(out, FORMATS) != ".json":
+        raise LaminaError(f"{out}: cleaned data is SQuAD JSON. Fix: name it .json, .json.gz or .json.xz")
+    for file in files_of(path):
+        check_apart(file, out)
     counts = Counts()
-    found = list(_walk_file(path, duplicate_ids="error", answers="check", counts=counts))
+    found = list(walk_files(path, "error", "check", counts))
     kept = [each.example for each in found if each.example is not None]
     if not kept:
         first = next(problem for each in found for problem in each.problems)
-        raise LaminaError(f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what})")
-    text = json.dumps(to_squad(kept), ensure_ascii=False, separators=(",", ":"))
-    write_atomically(out, compress(out, text.encode(errors="replace")))
+        raise LaminaError(
+            f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what}). "
+            f"Fix: see all problems with lamina data check {path}"
+        )
+    write_atomically(out, compress(out, squad_bytes(kept)))
     return CleanReport(
         counts=counts,
         kept=len(kept),
@@ -104,8 +115,21 @@ def clean(path: Path, out: Path) -> CleanReport:
     )
 
 
+def squad_bytes(examples: Iterable[Example]) -> bytes:
+    """Return examples as a file of SQuAD 2.0 JSON."""
+    return json.dumps(to_squad(examples), ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+def fits(path: Path) -> bool:
+    """Return whether a file is SQuAD JSON or a table with columns of questions and contexts."""
+    try:
+        return fits_questions(read_table(path).header)
+    except LaminaError:
+        return format_of(path, FORMATS) == ".json"
+
+
 def to_squad(examples: Iterable[Example]) -> SquadCorpus:
-    """Examples as a SQuAD 2.0 object, put together by article and context. `parse_corpus` gives the examples back."""
+    """Return examples as a SQuAD 2.0 object, grouped by article and context. `parse_corpus` is the inverse."""
     articles: dict[str, dict[str, list[SquadQuestion]]] = {}
     for example in examples:
         questions = articles.setdefault(example.article, {}).setdefault(example.context, [])
@@ -131,7 +155,8 @@ def _question(example: Example) -> SquadQuestion:
     return question
 
 
-def _examples(found: Iterable[CheckedQuestion]) -> list[Example]:
+def examples_without_problems(found: Iterable[CheckedQuestion]) -> list[Example]:
+    """Return the examples of checked questions. The first problem raises LaminaError."""
     examples = []
     for each in found:
         if each.problems or each.example is None:
@@ -143,36 +168,42 @@ def _examples(found: Iterable[CheckedQuestion]) -> list[Example]:
 # The walker
 
 
-def _walk_file(
-    path: Path, *, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts
+def walk_files(
+    path: Path, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts | None = None
 ) -> Iterator[CheckedQuestion]:
-    data = read_bytes(path)
-    ending, text = format_of(path, QUESTION_FORMATS), decode_text(path, unpack(path, data))
-    return _walk(question_records(text, str(path), ending, counts), str(path), duplicate_ids, answers, counts)
+    """Yield the checked questions of all files that a path names; add to `counts` what they hold."""
+    counts = counts or Counts()
+    return _walk(QuestionRecords(counts).of_files(path), str(path), duplicate_ids, answers, counts)
+
+
+def walk_value(value: object, name: str, duplicate_ids: DuplicateIds, answers: AnswerChecking) -> Iterator[CheckedQuestion]:
+    """Yield the checked questions of a JSON value in memory."""
+    counts = Counts()
+    return _walk(QuestionRecords(counts).of_value(value, name), name, duplicate_ids, answers, counts)
 
 
 def _walk(
     records: Iterable[QuestionRecord | Problem], file: str, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts
 ) -> Iterator[CheckedQuestion]:
-    walker = _SquadWalker(file, duplicate_ids, answers, counts)
+    walker = _SquadWalker(duplicate_ids, answers, counts)
     empty = True
     for record in records:
         empty = False
         yield CheckedQuestion(None, (record,)) if isinstance(record, Problem) else walker.checked(record)
     if empty:
-        yield CheckedQuestion(None, (Problem(file, "", "holds no questions"),))
+        yield CheckedQuestion(None, (Problem(file, "", "holds no questions", "name a file with questions"),))
 
 
 class _SquadWalker:
-    """Checks one record after the other; remembers ids and groups."""
+    """Checks one record after the other, and keeps all ids and groups."""
 
-    def __init__(self, file: str, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts) -> None:
-        self._file, self._duplicate_ids, self._answers, self._counts = file, duplicate_ids, answers, counts
+    def __init__(self, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts) -> None:
+        self._duplicate_ids, self._answers, self._counts = duplicate_ids, answers, counts
         self._ids = UniqueIds("~")
-        self._groups: dict[tuple[str, str], str] = {}  # (own id, question) -> the first id that it was given
+        self._groups: dict[tuple[str, str], str] = {}  # (id in the file, question) -> the first unique id
 
     def checked(self, record: QuestionRecord) -> CheckedQuestion:
-        """The example that a record means, and everything that is wrong with it."""
+        """Return the example of a record, and all of its problems."""
         self._counts.questions += 1
         faults: list[Fault] = []
         question = record.fields.get("question", MISSING)
@@ -188,14 +219,15 @@ class _SquadWalker:
             example = Example(unique, question, record.context, answers, group, record.article)
             self._counts.unanswerable += not answers
             self._counts.answers += len(answers)
-        return CheckedQuestion(example, tuple(Problem(self._file, record.place, fault.what, fault.fix) for fault in faults))
+        problems = tuple(Problem(record.file, record.place, fault.what, fault.fix) for fault in faults)
+        return CheckedQuestion(example, problems, frozenset(record.fields) - _KNOWN_FIELDS)
 
     def _unique_id(self, own_id: str, faults: list[Fault]) -> str:
         unique = self._ids.unique(own_id)
         if unique != own_id:
             self._counts.duplicate_ids += 1
             if self._duplicate_ids == "error":
-                faults.append(Fault("the id is not unique", f'{CLEAN_COMMAND} or set duplicate_ids = "rename"'))
+                faults.append(Fault("the id is not unique", f'{CLEAN} or set duplicate_ids = "rename"'))
         return unique
 
 
@@ -208,5 +240,5 @@ def _own_id(record: QuestionRecord, faults: list[Fault]) -> str:
     if own_id in (None, "") and record.fallback_id is not None:
         return record.fallback_id
     what = "id is missing" if own_id is None else text_fault(own_id, "id")
-    faults.append(Fault(str(what), CLEAN_COMMAND))
+    faults.append(Fault(str(what), CLEAN))
     return record.fallback_id or record.where

@@ -8,14 +8,14 @@ from lamina.data.examples import Example
 
 
 class SquadAnswer(TypedDict):
-    """An answer, quoted from its context."""
+    """An answer: a span of the context."""
 
     text: str
     answer_start: int
 
 
 class SquadQuestion(TypedDict):
-    """A question. Two keys are not SQuAD's: `group` is read back, `kind` is what the fables tell of their questions."""
+    """A question. Two keys are not SQuAD's: `group` is read back, and `kind` is the kind of a synthetic question."""
 
     id: str
     question: str
@@ -47,5 +47,5 @@ class SquadCorpus(TypedDict):
 
 
 def answers_of(example: Example) -> list[SquadAnswer]:
-    """The answers of an example with their places."""
+    """Return the answers of an example with their starts."""
     return [{"text": answer.text, "answer_start": answer.start} for answer in example.answers]

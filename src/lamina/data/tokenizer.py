@@ -1,9 +1,10 @@
-"""Texts -> tokens, with `tokenizers` directly, as flat arrays.
+"""Texts -> tokens as flat arrays, by the package `tokenizers`.
 
-Three traps are handled here once: a tokenizer.json may ship its own truncation and padding (both are switched off), and
-special tokens and type ids differ between families (they are read off an encoded probe pair, not assumed). Some Korean
-vocabularies have whole syllables only, and texts may have them decomposed (NFD), as file names of macOS do. Then every word
-is unknown. Such a tokenizer composes texts first; offsets are still those of the text as it is.
+A tokenizer.json may have its own truncation and padding: both are switched off. Special tokens and type ids differ between
+families: they are read from an encoded pair.
+
+Some Korean vocabularies have whole syllables only. In a decomposed text (NFD, as in file names of macOS), every word is then
+unknown to them. Such a tokenizer composes texts first. Offsets are still those of the text as it is.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from lamina.errors import LaminaError
 from lamina.utils.arrays import Ints, Longs
 
 NO_WORD = -1
-BLOCK = 1 << 19  # characters of a text that are tokenised at once
-AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once: the library needs hundreds of bytes a token
+BLOCK = 1 << 19  # characters of one text that are tokenised at once
+AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once; the package needs hundreds of bytes a token
 KOREAN_WORDS = ("한국", "사람")  # in every vocabulary for Korean, as words or in pieces
-KNOWN_SCRIPT = 1000  # entries: MiniLM has 488 of Chinese, which is some letters, and no other script but its own has more
+KNOWN_SCRIPT = 1000  # entries of a script that a vocabulary covers; MiniLM has 488 Chinese letters, which are too few
 
 _BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])(?=[\s\S])")))
 
@@ -40,15 +41,16 @@ class Tokens:
     starts: Longs  # [texts + 1]
     ids: Ints  # [tokens]
     offsets: Ints  # [tokens, 2] characters of the text
-    words: Ints | None = None  # [tokens] which word of all texts a token is of, NO_WORD for none; made where asked for
+    words: Ints | None = None  # [tokens] the index of the token's word over all texts, or NO_WORD; None unless requested
 
     def text(self, index: int) -> slice:
+        """Return the tokens of one text as a slice."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the two sequences of a pair lie: ``before, first, between, second, after``, with the type ids of each part."""
+    """The special tokens around the two sequences of a pair, and the type ids of all five segments."""
 
     before: tuple[int, ...]
     between: tuple[int, ...]
@@ -57,18 +59,21 @@ class Layout:
 
     @property
     def specials(self) -> int:
+        """The number of special tokens."""
         return len(self.before) + len(self.between) + len(self.after)
 
 
 class Tokenizer:
-    """A tokenizer.json that yields flat arrays and knows how its model joins a pair (`layout`) or frames a text (`single`)."""
+    """A tokenizer.json that returns flat arrays. `layout` has the special tokens of a pair, `single` those of one text."""
 
     def __init__(self, path: Path) -> None:
         try:
             definition = path.read_bytes()
             self._tokenizer = tokenizers.Tokenizer.from_str(definition.decode())
         except Exception as error:  # the library raises bare Exception
-            raise LaminaError(f"{path}: not a tokenizer.json that can be read ({error})") from error
+            raise LaminaError(
+                f"{path}: not a tokenizer.json that can be read ({error}). Fix: save the tokenizer again"
+            ) from error
         self.path = path
         self._memory: tuple[tuple[str, ...], bool, Tokens] | None = None
         self.fingerprint = hashlib.sha256(definition).hexdigest()
@@ -87,22 +92,29 @@ class Tokenizer:
 
     @property
     def definition(self) -> str:
-        """The text of a tokenizer.json, without truncation and padding."""
+        """The text of the tokenizer.json, without truncation and padding."""
         return str(self._tokenizer.to_str(pretty=True))
 
     def token_of(self, number: int) -> str:
+        """Return the token of an id."""
         return str(self._tokenizer.id_to_token(number))
 
     def id_of(self, token: str) -> int | None:
+        """Return the id of a token, or None if the vocabulary does not have it."""
         found: int | None = self._tokenizer.token_to_id(token)
         return found
 
     def encode(self, texts: Sequence[str], *, words: bool = False, remember: bool = False) -> Tokens:
-        """Tokenises all texts on all cores, without special tokens; `words` also notes which tokens are of one word.
+        """Return the tokens of all texts, without special tokens, computed on all cores.
 
-        Long texts are cut into blocks before a single space, where no tokenizer of these families looks across, so that
-        memory stays bounded; the result is that of the whole text. (Where half a million characters hold no such space, the
-        cut may cost a token.) With `remember` the result is kept, and given again when the next call is for the same texts.
+        Long texts are cut into blocks before a single space, so memory is bounded. No tokenizer of these families reads across
+        a single space, so the tokens are those of the whole text. A text without such a space in half a million characters may
+        have one token more.
+
+        Args:
+            texts: The texts.
+            words: Also return the index of each token's word.
+            remember: Keep the result, and return it again if the next call has the same texts.
         """
         if self._memory is not None and self._memory[:2] == (tuple(texts), words):
             return self._memory[2]
@@ -113,8 +125,8 @@ class Tokenizer:
 
     def _encode_blocks(self, texts: Sequence[str], *, words: bool) -> Tokens:
         blocks = [(number, *block) for number, text in enumerate(texts) for block in _blocks(text)]
-        parts = [self._encode(texts, some, words=words) for some in _grouped(blocks)]
-        counts, ids, offsets, word = (np.concatenate([part[i] for part in parts]) for i in range(4))
+        arrays = [self._encode(texts, some, words=words) for some in _grouped(blocks)]
+        counts, ids, offsets, word = (np.concatenate([array[i] for array in arrays]) for i in range(4))
         starts = np.zeros(len(texts) + 1, np.int64)
         np.add.at(starts, np.array([number + 1 for number, _, _ in blocks], np.int64), counts)
         if words:  # each block numbers its words from 0
@@ -128,7 +140,10 @@ class Tokenizer:
     def _encode(
         self, texts: Sequence[str], blocks: Sequence[tuple[int, int, int]], *, words: bool
     ) -> tuple[Longs, Ints, Ints, Ints]:
-        """Of some blocks (text, first and last character): how many tokens each has, and these tokens' ids, offsets, words."""
+        """Return the number of tokens of each block, and the ids, offsets and words of these tokens.
+
+        A block is (index of the text, first character, end).
+        """
         found = self._tokenizer.encode_batch([texts[text][a:b] for text, a, b in blocks], add_special_tokens=False)
         counts = np.array([len(encoding) for encoding in found], np.int64)
         total = int(counts.sum())
@@ -140,21 +155,24 @@ class Tokenizer:
             later = np.array([a > 0 and texts[text][a] == " " for text, a, _ in blocks], bool) & (counts > 0)
             first = (np.cumsum(counts) - counts)[later]
             offsets[first, 0] += 1
-            offsets[first, 1] = offsets[first].max(1)  # where a space is a token of its own
+            offsets[first, 1] = offsets[first].max(1)  # if the space is a token of its own
         numbers = chain.from_iterable(e.word_ids for e in found) if words else ()
         word = np.fromiter((NO_WORD if n is None else n for n in numbers), np.int32, count=total if words else 0)
         return counts, ids, offsets, word
 
     @cached_property
     def scripts(self) -> frozenset[str]:
-        """The scripts that the vocabulary was made for: those of which it has more than stray letters."""
+        """The scripts that the vocabulary covers: those with at least KNOWN_SCRIPT entries."""
         entries = (set(map(script, entry)) for entry in self._tokenizer.get_vocab(with_added_tokens=False))
         counts = Counter(chain.from_iterable(entries))
         return frozenset(name for name, count in counts.items() if name and count >= KNOWN_SCRIPT)
 
     def _takes_first_space_for_its_own(self) -> bool:
-        """Byte-level tokenizers leave the space before a word out of its offsets, except at the beginning of a text, where
-        they believe to have added it themselves. A block begins with a space that is really there."""
+        """Return whether the first token of a text includes a space before it in its offsets.
+
+        Byte-level tokenizers exclude the space before a word from its offsets, but not at the start of a text: there they may
+        have added it. A block really starts with a space.
+        """
         inside, alone = (self._tokenizer.encode(text, add_special_tokens=False).offsets for text in ("a a", " a"))
         return len(inside) > 1 and bool(alone) and inside[1][0] == 2 and alone[0][0] == 0
 
@@ -167,13 +185,14 @@ class Tokenizer:
         return not any(unknown) and all(lost)
 
     def _probe(self) -> Layout:
+        """Return the layout of a pair, read from an encoded pair."""
         pair = self._tokenizer.encode("a", "a")
         first = [i for i, s in enumerate(pair.sequence_ids) if s == 0]
         second = [i for i, s in enumerate(pair.sequence_ids) if s == 1]
         if not first or not second or first[0] == 0:
             raise LaminaError(
-                f"{self.path}: the tokenizer joins a pair without a classifier token in front; Lamina needs a BERT-like "
-                "post-processor such as [CLS] A [SEP] B [SEP]"
+                f"{self.path}: the tokenizer joins a pair without a classifier token before it. "
+                "Fix: choose an encoder with a BERT-like post-processor, such as [CLS] A [SEP] B [SEP]"
             )
         parts = (
             range(first[0]),
@@ -188,7 +207,7 @@ class Tokenizer:
         return Layout(before, between, after, types)
 
     def _probe_single(self) -> Layout:
-        """Where a text without a second one lies, as a pair whose second part is empty: ``before, first, after``."""
+        """Return the layout of one text, as a pair whose second sequence is empty."""
         alone = self._tokenizer.encode("a")
         text = [i for i, s in enumerate(alone.sequence_ids) if s == 0]
         before, after = alone.ids[: text[0]], alone.ids[text[-1] + 1 :]
@@ -197,8 +216,10 @@ class Tokenizer:
 
 
 def _blocks(text: str, size: int = 0) -> Iterator[tuple[int, int]]:
-    """First and last character of the blocks of a text: each of `size` to twice that, cut before a space between two words,
-    else before other white space, else after a sign that ends a sentence, else anywhere.
+    """Yield the start and end of the blocks of a text, each of `size` to twice that many characters.
+
+    A block is cut before a space between two words, else before other white space, else after the end of a sentence, else
+    anywhere.
 
     >>> list(_blocks("ab cd  ef gh", size=5)), list(_blocks(""))
     ([(0, 9), (9, 12)], [(0, 0)])
@@ -214,7 +235,7 @@ def _blocks(text: str, size: int = 0) -> Iterator[tuple[int, int]]:
 
 
 def _grouped(blocks: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[int, int, int]]]:
-    """Runs of blocks of at most AT_ONCE characters, or of one block; one empty run where there are none."""
+    """Yield runs of blocks, each of at most AT_ONCE characters or one block. Without blocks, yield one empty run."""
     first, size = 0, 0
     for index, (_, start, stop) in enumerate(blocks):
         if index > first and size + stop - start > AT_ONCE:
@@ -225,7 +246,7 @@ def _grouped(blocks: Sequence[tuple[int, int, int]]) -> Iterator[Sequence[tuple[
 
 
 def script(letter: str) -> str:
-    """The script of a letter, as the first word of its Unicode name; "" for all that is not a letter.
+    """Return the script of a letter, the first word of its Unicode name; "" for other characters.
 
     >>> [script(letter) for letter in "aй한京7"]
     ['LATIN', 'CYRILLIC', 'HANGUL', 'CJK', '']

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UniqueIds:
-    """Gives each id once. A repeated one gets the separator and a number behind it.
+    """Returns each id once. A repeated id gets the separator and a number after it.
 
     >>> ids = UniqueIds("~")
     >>> [ids.unique(own) for own in ("x", "x", "x~2", "x")]
@@ -16,7 +16,7 @@ class UniqueIds:
         self._times: dict[str, int] = {}
 
     def unique(self, own: str) -> str:
-        """The id itself if it is new, else with a number behind it."""
+        """Return the id itself if it is new, else with a number after it."""
         unique = own
         while unique in self._times:
             self._times[own] += 1

@@ -1,4 +1,4 @@
-"""Where the query, the context and the special tokens of each window lie, as flat arrays."""
+"""The places of the query, the context and the special tokens in each window, as flat arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Segments = npt.NDArray[np.int8]
 
 
 class WindowSegments:
-    """The segments of every window: the special tokens before, the query, those between, the context, those after."""
+    """The five segments of every window: special tokens, the query, special tokens, the context, special tokens."""
 
     def __init__(self, layout: Layout, query: Longs, seen: Longs) -> None:
         self._layout = layout
@@ -24,14 +24,14 @@ class WindowSegments:
         self.lengths: Longs = self._after_at + len(layout.after)  # [W]
 
     def of(self, window: Longs, position: Longs) -> Segments:
-        """[tokens] the segment of the token at each position of each window."""
+        """Return [tokens] the segment of the token at each position of each window."""
         segment = (position >= len(self._layout.before)).astype(np.int8)
         for edge in (self._between_at, self.context_at, self._after_at):
             segment += position >= edge[window]
         return segment
 
     def special_ids(self, window: Longs, position: Longs, segment: Segments) -> Ints:
-        """[tokens] ids of the special tokens, 0 elsewhere."""
+        """Return [tokens] the ids of the special tokens, 0 elsewhere."""
         ids = np.zeros(len(position), np.int32)
         zero = np.zeros_like(self._between_at)
         for number, tokens, edge in (

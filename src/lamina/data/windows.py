@@ -1,9 +1,12 @@
 """Examples -> windows: token sequences of bounded length that together cover each context.
 
-A context that many questions share is tokenised once, and windows are cut from flat arrays by index arithmetic, so no
-Python runs per token. The rules are those of the SQuAD baselines: the query is cut to 64 tokens, a window that does not
-hold the whole answer is labelled null, and of the windows that see a token the one with the most context around it
-(``min(left, right) + 0.01 * length``) may start an answer there.
+A context that many questions share is tokenised once. Windows are cut from flat arrays by index arithmetic, so no Python code
+runs per token. The rules are those of the SQuAD baselines:
+
+- The query is cut to 64 tokens.
+- A window that does not hold the whole answer is labelled null.
+- If several windows hold a token, an answer may start at it only in the window with the most context around it, measured as
+  ``min(left, right) + 0.01 * length``.
 """
 
 from __future__ import annotations
@@ -22,14 +25,17 @@ from lamina.data.window_segments import CONTEXT, QUERY, WindowSegments
 from lamina.errors import LaminaError
 from lamina.utils.arrays import Bools, Floats, Ints, Longs
 
-LOST = -1  # gold of an answer that no token covers: such windows are not trained on
+LOST = -1  # gold of an answer that no token covers; such windows are not trained on
 MAX_SPECIALS = 4  # <s> A </s></s> B </s>
-PIECE = 1 << 16  # tokens of windows that are made at once where memory must stay bounded
+PIECE = 1 << 16  # tokens of the windows that are made at once, to bound the memory
 
 
 class WindowOptions(BaseModel):
-    """How contexts are cut. `step` is the distance between window starts (the papers' stride), `overlap` what two
-    neighbours share (the run_qa example's and the old pipeline's ``doc_stride``); give one of them."""
+    """How contexts are cut into windows. Give `step` or `overlap`, not both.
+
+    `step` is the distance in tokens between the starts of windows (the stride of the papers). `overlap` is the number of tokens
+    that two neighbours share (``doc_stride`` in run_qa and in the transformers pipeline).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -45,20 +51,20 @@ class WindowOptions(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> WindowOptions:
         if self.step is not None and self.overlap is not None:
-            raise ValueError("window.step and window.overlap are two ways to say the same: give one of them")
+            raise ValueError("step and overlap are both given. Fix: give one of them")
         return self
 
     def check(self) -> None:
-        """There must be room for a text beside a question."""
+        """Raise LaminaError if a window has no room for context beside a question."""
         room = self.length - (self.query or 0) - MAX_SPECIALS
         if self.query is not None and (room < 1 or (self.step or 1) > room or (self.overlap or 0) >= room):
             raise LaminaError(
-                f"window.length = {self.length} leaves {room} tokens of context beside a query of {self.query}, too few "
-                f"for step = {self.step}, overlap = {self.overlap}: raise window.length or lower the others"
+                f"window.length: {self.length} leaves {room} tokens of context beside a query of {self.query}, too few "
+                f"for step = {self.step}, overlap = {self.overlap}. Fix: raise window.length or lower the others"
             )
 
     def stride(self, room: Longs) -> Longs:
-        """Distance between window starts, for each example's room for context."""
+        """Return the distance between window starts for each room, the number of context tokens in a window."""
         if self.overlap is not None:
             return room - self.overlap
         return np.minimum(room, self.step or 128)
@@ -66,52 +72,53 @@ class WindowOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """All windows of a data set as flat arrays: window w owns the tokens ``starts[w]:starts[w + 1]``.
+    """All windows of a dataset as flat arrays: window w has the tokens ``starts[w]:starts[w + 1]``.
 
-    Windows of one example follow each other, and examples come in the order in which they were given. Token 0 of
-    a window is always the classifier token; gold ``(0, 0)`` is the null answer.
+    Windows of one example follow each other, in the order of the examples. Token 0 of a window is always the classifier
+    token. Gold ``(0, 0)`` is the null answer.
     """
 
     starts: Longs  # [W + 1]
     ids: Ints  # [tokens]
     type_ids: Ints  # [tokens]
-    context: Bools  # [tokens] where an answer may lie
+    context: Bools  # [tokens] where an answer can be
     offsets: Ints  # [tokens, 2] characters of the example's context; (0, 0) outside it
-    max_context: Bools  # [tokens] this window sees the token with the most text around it
+    max_context: Bools  # [tokens] whether this window has the most context around the token
     example: Ints  # [W] index into the examples
-    gold: Ints  # [W, 2] first and last token of the answer, counted from the window's start; (LOST, LOST) if no token covers it
+    gold: Ints  # [W, 2] first and last token of the answer in the window; (LOST, LOST) if no token covers it
     pad: int  # token id to pad with
-    words: Ints | None = None  # [tokens] which word of the context a token is of, NO_WORD outside it; made where asked for
+    words: Ints | None = None  # [tokens] the index of the token's word, NO_WORD outside the context; None unless requested
     fingerprint: str = ""  # of the examples, the tokenizer and the window settings
-    sides: int = 1  # how many windows, one after the other, make up an item: 2 for pairs whose texts are read apart
-    labels: Floats | None = None  # [items] the class or the score of each; of sentences only
+    sides: int = 1  # windows of an item, which follow each other: 2 for pairs encoded separately
+    labels: Floats | None = None  # [items] the class or score of each; only for sentences
 
     def __len__(self) -> int:
         return len(self.example)
 
     @property
     def lengths(self) -> Longs:
+        """[W] the number of tokens of each window."""
         return np.diff(self.starts)
 
     @property
     def items(self) -> int:
-        """What a batch is made of: windows, or pairs of them."""
+        """The number of items. Batches consist of items: windows, or pairs of windows."""
         return len(self) // self.sides
 
     @property
     def item_lengths(self) -> Longs:
-        """[items] the tokens of each when its windows are padded to the longest of them."""
+        """[items] the number of tokens of each item after padding to its longest window."""
         longest: Longs = self.lengths.reshape(-1, self.sides).max(1)
         return self.sides * longest
 
     def windows_of(self, items: Sequence[int] | Longs) -> Longs:
-        """The windows that some items are made of, item by item."""
+        """Return the indices of the windows of some items, item by item."""
         windows: Longs = (np.asarray(items, np.int64)[:, None] * self.sides + np.arange(self.sides)).ravel()
         return windows
 
 
 def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions) -> Windows:
-    """Cuts all examples into windows, with their answers."""
+    """Return the windows of all examples, with gold answers."""
     cutting = cut_examples(examples, tokenizer, options)
     fingerprint = windows_fingerprint(examples, tokenizer.fingerprint, options)
     return replace(cutting.windows(), gold=cutting.gold(examples), fingerprint=fingerprint)
@@ -120,15 +127,15 @@ def make_windows(examples: Sequence[Example], tokenizer: Tokenizer, options: Win
 def cut_examples(
     examples: Sequence[Example], tokenizer: Tokenizer, options: WindowOptions, *, remember: bool = False
 ) -> Cutting:
-    """The windows of examples whose answers do not matter, to be made piece by piece."""
+    """Return the cutting of examples, which makes windows in pieces and without answers."""
     questions = [example.question.lstrip() for example in examples]
     return Cutting(questions, [example.context for example in examples], tokenizer, options, remember=remember)
 
 
 class Cutting:
-    """Pairs of a question and a text, tokenised, and where their windows begin.
+    """Tokenised pairs of a question and a text, and the starts of their windows.
 
-    The windows themselves are made on demand, all at once or in pieces: those of a whole library would not fit in memory.
+    Windows are made on demand, all at once or in pieces, because the windows of many long texts would not fit in memory.
     """
 
     def __init__(
@@ -138,8 +145,8 @@ class Cutting:
         tokenizer: Tokenizer,
         options: WindowOptions,
         *,
-        words: bool = False,  # note which tokens are of one word
-        remember: bool = False,  # the next cutting is likely to be of the same texts
+        words: bool = False,  # also keep the index of each token's word
+        remember: bool = False,  # keep the tokens: the next cutting probably has the same texts
     ) -> None:
         unique, self._text_of = distinct(texts)
         asked, self._question_of = distinct(questions)
@@ -156,26 +163,30 @@ class Cutting:
         stride = options.stride(room)  # [E]
         if len(tight := np.flatnonzero((context_length > room) & ((room < 1) | (stride < 1)) | (room < 0))):
             raise LaminaError(
-                f"question {tight[0] + 1} has {query_length[tight[0]]} tokens, which leaves no room for the text in a window "
-                f"of {options.length}: shorten it, lengthen the window or shorten the overlap"
+                f"question {tight[0] + 1}: has {query_length[tight[0]]} tokens, which leaves no room for the text in a window "
+                f"of {options.length}. Fix: shorten it, raise window.length or lower window.overlap"
             )
         room, stride = np.maximum(room, 1), np.maximum(stride, 1)
         self._count = 1 + np.maximum(0, -(-(context_length - room) // stride))  # [E] windows of each pair
-        self._reach = int((-(-room // stride)).max(initial=1))  # windows further apart than this share no token
+        self._reach = int((-(-room // stride)).max(initial=1))  # windows that are further apart share no token
 
         self._example = np.repeat(np.arange(len(questions)), self._count)  # [W]
         nth = np.arange(len(self._example)) - np.repeat(np.cumsum(self._count) - self._count, self._count)  # [W]
-        self._first = nth * stride[self._example]  # [W] first context token that the window sees
-        self._seen = np.minimum(room[self._example], context_length[self._example] - self._first)  # [W] context tokens in it
+        self._first = nth * stride[self._example]  # [W] first context token in the window
+        self._seen = np.minimum(
+            room[self._example], context_length[self._example] - self._first
+        )  # [W] number of context tokens in it
         self._query_length = query_length[self._example]  # [W]
 
     def __len__(self) -> int:
-        """How many windows there are."""
+        """Return the number of windows."""
         return len(self._example)
 
     def pieces(self, tokens: int = PIECE) -> Iterator[Windows]:
-        """All windows in order, in pieces of at least one window and at most `tokens` tokens; the first are smaller, so that
-        what comes of them is there soon."""
+        """Yield all windows in order, in pieces of at least one window and otherwise at most `tokens` tokens.
+
+        The first pieces are smaller, so that the first results come early.
+        """
         total = np.cumsum(self._query_length + self._seen + self._layout.specials)
         start, size = 0, max(1, tokens // 8)
         while start < len(self):
@@ -185,7 +196,7 @@ class Cutting:
             start, size = stop, min(tokens, 2 * size)
 
     def windows(self, start: int = 0, stop: int | None = None) -> Windows:
-        """Windows `start` to `stop`, all labelled null."""
+        """Return the windows `start` to `stop`, all labelled null."""
         stop = len(self) if stop is None else stop
         example, first, layout = self._example[start:stop], self._first[start:stop], self._layout
         segments = self._segments(start, stop)
@@ -226,7 +237,7 @@ class Cutting:
         )
 
     def gold(self, examples: Sequence[Example]) -> Ints:
-        """[W, 2] the first reference answer in each window's tokens."""
+        """Return [W, 2] the first and last token of the first gold answer in each window."""
         span = np.zeros((len(examples), 2), np.int64)  # [E, 2] in tokens of the context
         answerable = np.zeros(len(examples), np.bool_)
         for index, item in enumerate(examples):
@@ -247,8 +258,10 @@ class Cutting:
         return WindowSegments(self._layout, self._query_length[start:stop], self._seen[start:stop])
 
     def _max_context(self, start: int, stop: int) -> Bools:
-        """For the context tokens of some windows, in order: does this window see the token with the most text around it
-        (the earlier one on a tie)? Neighbours outside the range compete as well."""
+        """Return, for each context token of some windows, whether its window has the most context around the token.
+
+        Windows outside the range are compared as well. The earlier of two equal windows wins.
+        """
         low, high = max(0, start - self._reach), min(len(self), stop + self._reach)
         window = np.repeat(np.arange(low, high), self._seen[low:high])
         began = np.cumsum(self._seen[low:high]) - self._seen[low:high]
@@ -267,14 +280,17 @@ class Cutting:
 
 
 def distinct(texts: Sequence[str]) -> tuple[list[str], Longs]:
+    """Return the different texts, and [texts] the index of each text among them."""
     index: dict[str, int] = {}
     where = np.fromiter((index.setdefault(text, len(index)) for text in texts), np.int64, count=len(texts))
     return list(index), where
 
 
 def tokens_of(offsets: Ints, start: int, end: int) -> tuple[int, int]:
-    """First and last token of the characters ``start:end``: the first token that ends after the start and the last that
-    begins before the end. The first is greater than the last when no token lies there.
+    """Return the first and last token of the characters ``start:end``.
+
+    They are the first token that ends after the start and the last that starts before the end. If no token covers the
+    characters, the first is greater than the last.
 
     >>> tokens_of(np.array([[0, 3], [4, 7], [7, 8]], np.int32), 4, 8)
     (1, 2)
@@ -285,13 +301,13 @@ def tokens_of(offsets: Ints, start: int, end: int) -> tuple[int, int]:
 
 
 def windows_fingerprint(examples: Sequence[Example], tokenizer: str, options: WindowOptions) -> str:
-    """Of the windows that `make_windows` would cut; `tokenizer` is the sha256 of its file. No window is made."""
+    """Return the fingerprint of the windows of examples without cutting them; `tokenizer` is the sha256 of its file."""
     digest = hashlib.sha256(f"{tokenizer} {options.model_dump_json()}".encode())
     context = None
     for example in examples:
         answer = f"{example.answers[0].start}+{len(example.answers[0].text)}" if example.answers else "null"
         digest.update(f"\0{example.id}\0{example.question}\0{answer}".encode())
-        if example.context != context:  # neighbours mostly share one text
+        if example.context != context:  # most neighbours have the same context
             context = example.context
             digest.update(f"\0{context}".encode())
     return digest.hexdigest()

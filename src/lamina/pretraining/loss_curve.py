@@ -30,7 +30,7 @@ def draw_loss_curve(metrics: Path, out: Path) -> str | None:
     try:
         line_plot(out, {"": series}, x="step", y="loss of the masked tokens")
     except LaminaError as error:
-        return f"no {out.name} ({error}); {metrics.name} holds the numbers"
+        return f"no {out.name}, but {metrics.name} has the numbers: {error}"
     return None
 
 

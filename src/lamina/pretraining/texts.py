@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lamina.data.problems import Fault
 from lamina.data.sources import Bundled, load_examples, locate_data
-from lamina.data.tabular import cell_text, read_table, text_in
+from lamina.data.table_formats import read_table
+from lamina.data.tabular import cell_text, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import read_text
 

@@ -1,6 +1,6 @@
-"""Files that people have -> texts to answer from, with what a reader needs to find a place again: its page or line.
+"""Files -> texts to answer from, with the page or line of each character.
 
-Plain text and Markdown are taken as they are, HTML gives its visible text; PDF and Word files need the extra `documents`.
+Plain text and Markdown are read as they are. HTML gives its visible text. PDF and Word files need the extra `documents`.
 """
 
 from __future__ import annotations
@@ -29,30 +29,45 @@ _BLOCKS = {
 
 @dataclass(frozen=True)
 class Document:
-    """A text, and where its pages begin if its format has pages."""
+    """The text of a file. `pages` holds the index of the first character of each page, if the format has pages."""
 
     name: str
     text: str
-    pages: tuple[int, ...] = ()  # the first character of each
+    pages: tuple[int, ...] = ()
 
     def place(self, start: int) -> str:
-        r"""Where a character is, in a reader's words.
+        r"""Return the page or line of a character, counted from 1.
 
         >>> Document("notes.txt", "one\ntwo\nthree").place(9)
         'line 3'
         >>> Document("book.pdf", "one two", pages=(0, 4)).place(4)
         'page 2'
+
+        Args:
+            start: The index of the character in `text`.
+
+        Returns:
+            ``"page N"`` if the document has pages, else ``"line N"``.
         """
         if self.pages:
             return f"page {bisect_right(self.pages, start)}"
         return f"line {self.text.count(chr(10), 0, start) + 1}"
 
     def sentence(self, start: int, end: int) -> tuple[int, int]:
-        """The sentence around ``text[start:end]``, or as much of it as a screen has room for.
+        """Return the first and the last index of the sentence around ``text[start:end]``.
 
-        >>> text = "It rained. The mill was built by Ada. It stood."
+        A longer sentence is cut to 240 characters on either side.
+
+        >>> text = "It rained. The mill was built by Ada. It is red."
         >>> text[slice(*Document("", text).sentence(33, 36))]
         'The mill was built by Ada.'
+
+        Args:
+            start: The index of the first character of the span in `text`.
+            end: The index after its last character.
+
+        Returns:
+            The index of the first character of the sentence, and the index after its last character.
         """
         low, high = max(0, start - _REACH), min(len(self.text), end + _REACH)
         before = [match.end() for match in _SENTENCE_END.finditer(self.text, low, start)]
@@ -62,25 +77,37 @@ class Document:
         return first + len(found) - len(found.lstrip()), last - (len(found) - len(found.rstrip()))
 
 
-def read_document(path: Path) -> Document:
-    """The text of a file, by its ending; it may be packed (.gz, .xz)."""
+def read_document(path: str | Path) -> Document:
+    """Return the text of a file. Its ending names the format, and .gz or .xz may follow.
+
+    Args:
+        path: A .txt, .md, .html, .pdf or .docx file. Files with other endings are read as UTF-8 text.
+
+    Returns:
+        The text, with the index of the first character of each page if the format has pages.
+
+    Raises:
+        LaminaError: The file does not exist, holds no text, or cannot be read. PDF and Word files need the extra
+            `documents`: ``pip install 'lamina-qa[documents]'``.
+    """
+    path = Path(path)
     data = unpack(path, read_bytes(path))
     packed = path.suffix.lower() in (".gz", ".xz")
     return make_document(_whole(str(path)), data, (Path(path.stem) if packed else path).suffix.lower())
 
 
 def make_document(name: str, data: bytes, suffix: str | None = None) -> Document:
-    """The text of some data, by the ending of its name; without one, by how it begins."""
+    """Return the text of the bytes of a file. `suffix` names the format; None for the format that the bytes begin with."""
     if suffix is None:
         suffix = next((ending for ending, magic in _MAGIC.items() if magic.match(data)), "")
     if suffix in _READERS:
         document = _READERS[suffix](name, data)
         if not document.text.strip():
-            raise LaminaError(f"{name}: holds no text")
+            raise LaminaError(f"{name}: holds no text. Fix: name a file with text")
         return document
-    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # `decode` has a better line for these
+    utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # `decode_text` has a better message for these
     if (b"\0" in data[:1024] and not utf16) or data.startswith((b"%PDF-", b"PK\x03\x04")):
-        raise LaminaError(f"{name}: not a text file; Lamina reads .txt, .md, .html, .pdf and .docx")
+        raise LaminaError(f"{name}: not a text file. Fix: name a .txt, .md, .html, .pdf or .docx file")
     return Document(name, decode_text(name, data))
 
 
@@ -89,8 +116,8 @@ def _html(name: str, data: bytes) -> Document:
     try:
         parser.feed(decode_text(name, data))
         parser.close()
-    except AssertionError as error:  # how the standard parser refuses some broken declarations
-        raise LaminaError(f"{name}: not HTML that can be read ({error})") from None
+    except AssertionError as error:  # the standard parser raises it for some broken declarations
+        raise LaminaError(f"{name}: the HTML cannot be read ({error}). Fix: repair the file, or save it as text") from None
     return Document(name, parser.text())
 
 
@@ -98,13 +125,13 @@ def _pdf(name: str, data: bytes) -> Document:
     try:
         import pypdf
     except ImportError:
-        raise LaminaError(f"{name}: reading PDF files needs pypdf: pip install 'lamina-qa[documents]'") from None
+        raise LaminaError(f"{name}: reading PDF files needs pypdf. Fix: pip install 'lamina-qa[documents]'") from None
     try:
         pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
-    except Exception as error:  # damaged files raise whatever the library was doing
-        raise LaminaError(f"{name}: not a PDF that can be read ({error})") from None
+    except Exception as error:  # pypdf raises many kinds of errors for damaged files
+        raise LaminaError(f"{name}: the PDF cannot be read ({error}). Fix: save the file again as PDF or text") from None
     if not any(page.strip() for page in pages):
-        raise LaminaError(f"{name}: its {len(pages)} pages hold no text: scanned pages need OCR first")
+        raise LaminaError(f"{name}: its {len(pages)} pages hold no text. Fix: run OCR on scanned pages first")
     starts, position = [], 0
     for page in pages:
         starts.append(position)
@@ -113,7 +140,7 @@ def _pdf(name: str, data: bytes) -> Document:
 
 
 def _whole(text: str) -> str:
-    """With a question mark for each half of a surrogate pair, which is no character: PDF files and odd file names have them."""
+    """Return a text with a question mark for each lone surrogate. PDF files and odd file names hold such characters."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -121,16 +148,16 @@ def _docx(name: str, data: bytes) -> Document:
     try:
         import docx
     except ImportError:
-        raise LaminaError(f"{name}: reading Word files needs python-docx: pip install 'lamina-qa[documents]'") from None
+        raise LaminaError(f"{name}: reading Word files needs python-docx. Fix: pip install 'lamina-qa[documents]'") from None
     try:
         lines = list(_docx_lines(docx.Document(io.BytesIO(data))))
     except Exception as error:
-        raise LaminaError(f"{name}: not a Word file that can be read ({error})") from None
+        raise LaminaError(f"{name}: the Word file cannot be read ({error}). Fix: save it again as .docx or text") from None
     return Document(name, "\n".join(lines))
 
 
 def _docx_lines(part: Any) -> Iterator[str]:
-    """Paragraphs, and tables row by row; a merged cell is said once."""
+    """Yield the paragraphs, and the tables row by row. A merged cell appears once."""
     for block in part.iter_inner_content():
         if not hasattr(block, "rows"):
             yield block.text
@@ -146,7 +173,7 @@ _READERS: dict[str, Callable[[str, bytes], Document]] = {
     ".html": _html,
     ".htm": _html,
     ".xhtml": _html,
-    ".svg": _html,  # a picture: what it holds is hidden, so that it holds no text
+    ".svg": _html,  # a picture: its text is hidden, so it holds no text
     ".pdf": _pdf,
     ".docx": _docx,
 }
@@ -159,7 +186,7 @@ _MAGIC = {
 
 
 class _VisibleText(HTMLParser):
-    """The text that a browser would show: blocks on lines of their own, white space as one space."""
+    """Collects the text that a browser shows: each block on its own line, white space as one space."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

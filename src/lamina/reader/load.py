@@ -1,4 +1,4 @@
-"""A trained model as an object that answers questions.
+"""`lamina.load` and the `Reader` that it returns.
 
 >>> import lamina
 >>> reader = lamina.load("runs/quickstart")  # doctest: +SKIP
@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,14 +18,80 @@ from lamina.reader.questions import QuestionReader, TextByText
 from lamina.reader.replies import Reply
 from lamina.reader.sentences import Label, SentenceReader, Text
 from lamina.runs.load import load_trained
-from lamina.tasks.kind import ScoreTable
+from lamina.tasks.kind import DataLike, ScoreTable
+from lamina.utils.files import expanded
 from lamina.utils.progress import Progress
+from lamina.utils.run_folder import Run
 
 __all__ = ["Label", "Quote", "Reader", "Reply", "Text", "TextByText", "evaluate", "load"]
 
 
 class Reader(QuestionReader, SentenceReader):
-    """A trained model: answers questions, judges sentences, or both, as its tasks allow."""
+    """A trained model. It answers questions, classifies and compares sentences, or both, as its tasks allow.
+
+    `lamina.load` returns one. `answer` answers questions from texts. `classify`, `similarity` and `embed` read sentences.
+    `evaluate` and `predictions` read whole datasets. `save` and `push_to_hub` write the model.
+    """
+
+    def save(self, folder: str | Path, *, license: str | None = None) -> Run:
+        """Write the model into a folder that `lamina.load` opens again with the same answers.
+
+        The folder holds the recipe, the weights, the tokenizer, the decisions, the scores and a model card. It holds no
+        state of the training. If the encoder comes with Lamina or from the hub, its frozen weights are left out.
+
+        Args:
+            folder: The new folder. It may exist if it is empty.
+            license: The license of the model for its card, as the hub abbreviates it, such as "apache-2.0".
+
+        Returns:
+            The paths of the folder.
+
+        Raises:
+            LaminaError: The folder exists and is not empty, or cannot be written.
+        """
+        from lamina.reader.saving import save
+
+        return save(self.trained, expanded(folder), license=license)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = False,
+        token: str | None = None,
+        revision: str | None = None,
+        commit_message: str = "Upload a Lamina model",
+        license: str | None = None,
+    ) -> str:
+        """Upload the model with its model card to the hub. ``lamina.load(repo_id)`` loads it from there.
+
+        `recipe.json` names the files of the training data as the recipe does.
+
+        Args:
+            repo_id: The repository, "owner/name". It is created if it does not exist.
+            private: Create the repository as a private one.
+            token: The token for the hub; None for the one of `hf auth login`.
+            revision: The branch to upload to; it is created if it does not exist. None for the main branch.
+            commit_message: The first line of the commit.
+            license: The license of the model for its card, such as "apache-2.0".
+
+        Returns:
+            The address of the commit.
+
+        Raises:
+            LaminaError: The hub refuses the upload or cannot be reached.
+        """
+        from lamina.reader.saving import push
+
+        return push(
+            self.trained,
+            repo_id,
+            private=private,
+            token=token,
+            revision=revision,
+            commit_message=commit_message,
+            license=license,
+        )
 
     def __repr__(self) -> str:
         tasks = ", ".join(f"{name}: {task.head.type}" for name, task in self.recipe.tasks.items())
@@ -36,15 +100,21 @@ class Reader(QuestionReader, SentenceReader):
 
 
 def evaluate(
-    model: str | Path | Reader, data: str | Sequence[Any], *, task: str | None = None, progress: Progress | None = None
+    model: str | Path | Reader, data: DataLike, *, task: str | None = None, progress: Progress | None = None
 ) -> ScoreTable:
-    """The scores of a model on a data set, as `Reader.evaluate` returns them.
+    """Return the scores of a model on labelled data, as `Reader.evaluate` does.
 
     Args:
         model: A reader, or what `load` takes.
-        data: The name of a file or a data set, or its examples.
-        task: Which task, where the model has several.
+        data: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or a list of `Example`.
+        task: The task to score, if the model has several.
         progress: Where progress goes; nowhere if None.
+
+    Returns:
+        Scores by name. Span scores are in percent, under `zero`, `tuned` and `best`, by the threshold.
+
+    Raises:
+        LaminaError: The model or the data cannot be read, or the task is not clear.
     """
     reader = model if isinstance(model, Reader) else load(model)
     return reader.evaluate(data, task=task, progress=progress)
@@ -57,19 +127,27 @@ def load(
     threads: int | None = None,
     allow_pickle: bool = False,
     tokenizer: str | None = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
 ) -> Reader:
-    """A reader of a trained model.
+    """Return the reader of a trained model.
 
     Args:
-        model: A run folder, or a question-answering checkpoint: its folder or its hub id.
+        model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name".
         device: "auto", "cpu", "cuda" or "mps".
-        threads: How many threads torch uses in this process, 1 or more; None leaves it as it is.
-        allow_pickle: Read weights that are a pickle, which can run code that is hidden in it.
-        tokenizer: Another tokenizer than the checkpoint's own.
+        threads: How many threads torch uses in this process, 1 or more; None changes nothing.
+        allow_pickle: Read pickled weights of a checkpoint. A pickle can run hidden code.
+        tokenizer: A folder, file or hub id of another tokenizer than the checkpoint's own.
+        revision: The branch, tag or commit of a model on the hub; None for the main branch.
+        token: The token for the hub; None for the one of `hf auth login`.
+
+    Returns:
+        The reader. Its model is in eval mode, on the device.
 
     Raises:
         LaminaError: There is no such model, or it cannot be read.
-        TypeError, ValueError: An argument is of the wrong type or out of range.
+        TypeError: An argument has the wrong type.
+        ValueError: `threads` is less than 1.
     """
     if not isinstance(model, str | Path):
         raise TypeError(f"model must be a path or a hub id, not {type(model).__name__}")
@@ -77,4 +155,13 @@ def load(
         raise ValueError(f"threads must be 1 or more, not {threads}")
     if threads:
         torch.set_num_threads(threads)
-    return Reader(load_trained(model, choose_device(device), allow_pickle=allow_pickle, tokenizer=tokenizer))
+    return Reader(
+        load_trained(
+            model,
+            choose_device(device),
+            allow_pickle=allow_pickle,
+            tokenizer=tokenizer,
+            revision=revision,
+            token=token,
+        )
+    )

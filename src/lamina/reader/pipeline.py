@@ -1,7 +1,7 @@
-"""`lamina.pipeline("question-answering")`: what `transformers` had under that name until version 5.3, as a drop-in.
+"""`lamina.pipeline("question-answering")`: a drop-in for the pipeline that `transformers` had until version 5.3.
 
-Arguments, results and rules are those of the old pipeline (see docs/migrating.md for the few differences); the model runs
-on Lamina's encoder, which batches by itself.
+Arguments, results and rules are those of the old pipeline; docs/migrating.md lists the few differences. The model runs on
+Lamina's encoder, which forms its own batches.
 
 >>> from lamina import pipeline
 >>> answer = pipeline("question-answering", model="deepset/roberta-base-squad2")  # doctest: +SKIP
@@ -55,25 +55,43 @@ def pipeline(
     allow_pickle: bool = False,
     **options: Any,
 ) -> QuestionAnsweringPipeline:
-    """The pipeline of a model: a run folder, a checkpoint's folder, a hub id, or what `lamina.load` gave.
+    """Return a question-answering pipeline, as `transformers.pipeline` did until version 5.3.
 
-    `device` is "cpu", "cuda", a number of a GPU, -1 for the CPU, or a torch device; without one the model goes where
-    `lamina.load` would put it. `tokenizer` names another than the model's own; `revision` and `token` are for the hub.
-    `options` are those of a call, and become its defaults.
+    Args:
+        task: "question-answering", or None.
+        model: A run folder, a checkpoint folder, a hub id, or a `Reader`; None for the old default model.
+        tokenizer: The folder or hub id of another tokenizer than that of the model.
+        device: "cpu", "cuda", the number of a GPU, -1 for the CPU, or a torch device; None as for `lamina.load`.
+        revision: The branch, tag or commit of a model on the hub.
+        token: The token for the hub.
+        framework: "pt", or None.
+        dtype: "auto", "float32" or None: Lamina computes in float32.
+        torch_dtype: The old name of `dtype`.
+        allow_pickle: Read pickled weights of a checkpoint. A pickle can run hidden code.
+        **options: The default options of a call, such as `top_k`, `max_answer_len` and `handle_impossible_answer`.
+
+    Returns:
+        An object that is called with `question` and `context`. An answer is a dict of `score` (from 0 to 1), `start` and
+        `end` (indices of characters in the context) and `answer`.
+
+    Raises:
+        LaminaError: The model cannot be read, or does not answer questions.
+        TypeError: An argument has the wrong type, or an option is unknown.
+        ValueError: The task, framework or dtype is not supported.
     """
     if task not in (None, TASK):
-        raise ValueError(f"task {task!r}: Lamina has {TASK!r} only; for other tasks use transformers.pipeline")
+        raise ValueError(f"task {task!r}: Lamina has only {TASK!r}; use transformers.pipeline for other tasks")
     if framework not in (None, "pt"):
         raise ValueError(f"framework {framework!r}: Lamina runs on torch only")
     if any(str(given) not in ("None", "auto", "float32", "torch.float32") for given in (dtype, torch_dtype)):
         raise ValueError(f"dtype {dtype or torch_dtype}: Lamina answers in float32")
     if isinstance(model, Reader):
         if (device, tokenizer, revision) != (None, None, None):
-            raise ValueError("device, tokenizer and revision are chosen where the model is loaded: give them to lamina.load")
+            raise ValueError("device, tokenizer and revision belong to lamina.load when the model is a Reader")
         return QuestionAnsweringPipeline(model, **options)
     for name, value in (("model", model), ("tokenizer", tokenizer)):
         if value is not None and not isinstance(value, str | Path):
-            raise TypeError(f"{name} is a {type(value).__name__}: give its folder or its hub id, and Lamina loads it itself")
+            raise TypeError(f"{name} must be a folder or a hub id, not {type(value).__name__}")
     name = str(DEFAULT_MODEL if model is None else model)
     same = tokenizer is None or str(tokenizer) == name
     if not Path(name).exists() and name in OWNERS:
@@ -94,20 +112,21 @@ def _device(device: Any) -> str:
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """What a call may set; None is the default of the old pipeline."""
+    """The options of a call; None is the default of the old pipeline."""
 
     top_k: int = 1
     doc_stride: int | None = None  # tokens that two windows share; at most 128, at most half a window
     max_answer_len: int = 15  # tokens
-    max_seq_len: int | None = None  # tokens of a window; 384, or what the model can take
-    max_question_len: int = 64  # accepted as there, where it never had an effect with fast tokenizers
+    max_seq_len: int | None = None  # tokens of a window; 384, or the limit of the model
+    max_question_len: int = 64  # accepted; it never had an effect with fast tokenizers
     handle_impossible_answer: bool = False  # "" may be the answer
     align_to_words: bool = True
-    batch_size: int = 1  # items that are drawn from a generator at once; otherwise Lamina fills its batches by itself
+    batch_size: int = 1  # items that are drawn from a generator at once; Lamina forms its own batches otherwise
     padding: Any = None  # accepted: results do not depend on it
-    num_workers: int | None = None  # accepted: there is nothing for them to do
+    num_workers: int | None = None  # accepted: there are no workers
 
     def updated(self, **given: Any) -> PipelineOptions:
+        """Return the options with those of a call."""
         if "topk" in given:
             warnings.warn("topk is deprecated, use top_k", UserWarning, stacklevel=3)
             topk = given.pop("topk")
@@ -123,10 +142,10 @@ class PipelineOptions:
 
 
 class QuestionAnsweringPipeline:
-    """Call it with `question` and `context`, texts or lists of texts; or with one or more ``{"question", "context"}``.
+    """A pipeline that is called with `question` and `context` (texts or lists of texts), or with dicts of both.
 
-    One question gives a dict of score, start, end and answer, or a list of them where `top_k` asks for several; several
-    questions give a list of these. A generator gives a generator.
+    One question gives a dict of score, start, end and answer; with `top_k` above 1, a list of them. Several questions give a
+    list of these. A generator gives a generator.
     """
 
     task = TASK
@@ -191,7 +210,7 @@ class QuestionAnsweringPipeline:
 
 
 def _inputs(args: Sequence[Any], given: Mapping[str, Any]) -> Iterable[Any]:
-    """The items of a call, whichever way they were given."""
+    """Return the items of a call, for all forms of its arguments."""
     if len(args) == 2 and all(isinstance(arg, str) for arg in args):
         return [{"question": args[0], "context": args[1]}]
     if args:
@@ -212,7 +231,7 @@ def _inputs(args: Sequence[Any], given: Mapping[str, Any]) -> Iterable[Any]:
 
 
 class IndexedInputs:
-    """A data set that is read by number, as torch's are."""
+    """A dataset that is read by number, like those of torch."""
 
     def __init__(self, inputs: Any) -> None:
         self.inputs = inputs

@@ -25,25 +25,27 @@ from lamina.utils.progress import Progress, Silent
 
 
 class QuestionReader(TrainedReader):
-    """Answers questions, if the model has a task of spans. Whole data sets go through the model piece by piece, in bounded
+    """Answers questions, if the model has a task of spans. Whole datasets run through the model in pieces, in bounded
     memory."""
 
     @property
     def decision(self) -> SpanDecision:
-        """When the model answers "no answer", and what its scores mean; fitted in training."""
+        """The threshold for "no answer" and the calibration, as fitted on the held-out split."""
         return self.trained.span_decision
 
     @property
     def threshold(self) -> float:
+        """The null odds above which the reply is "no answer", for a question on one context."""
         return self.decision.threshold
 
     @property
     def question_threshold(self) -> float:
-        """The threshold for a question over several contexts."""
+        """The threshold for a question on several contexts."""
         return self.decision.over_contexts
 
     @property
     def calibration(self) -> Calibration:
+        """The map from scores to confidences."""
         return self.decision.calibration
 
     @overload  # a text is an iterable of texts to the type checker, and the first match counts
@@ -62,9 +64,27 @@ class QuestionReader(TrainedReader):
         threshold: float | None = None,
         top_k: int = 1,
     ) -> Reply | list[Reply]:
-        """Answers one question or many from one text or many; each question gets the best answer that any text holds.
+        """Return the answer to one question, or to each of several, quoted from one text or several.
 
-        `threshold` replaces the model's own: a greater one gives "no answer" less often. `top_k` asks for runners-up.
+        Each question gets the best answer of all texts. Texts may have any length; memory stays bounded.
+
+        >>> reply = reader.answer("Who built it?", "Ada Thorn built it.")  # doctest: +SKIP
+        >>> reply.text, reply.start, reply.end  # doctest: +SKIP
+        ('Ada Thorn', 0, 9)
+
+        Args:
+            questions: A question, or several.
+            context: A text to answer from, or several.
+            threshold: The null odds above which the reply is "no answer"; None for the threshold of the model. A greater
+                threshold answers more often.
+            top_k: The number of answers for each question, 1 or more. `Reply.others` holds those after the first.
+
+        Returns:
+            A `Reply` for one question; a list of them, in the same order, for several.
+
+        Raises:
+            LaminaError: A question or all texts are empty, or the model does not answer questions.
+            TypeError: A question or text is not a str, or `top_k` is not an int.
         """
         asked, texts = texts_of("questions", questions), texts_of("context", context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
@@ -79,12 +99,26 @@ class QuestionReader(TrainedReader):
         top_k: int = 1,
         progress: Progress | None = None,
     ) -> Iterator[Reply]:
-        """As `answer`, one reply after the other, as soon as it is known."""
+        """Return an iterator over the replies of `answer`.
+
+        Args:
+            questions: The questions.
+            contexts: The texts to answer from.
+            threshold: As for `answer`.
+            top_k: As for `answer`.
+            progress: Where progress goes; nowhere if None.
+
+        Returns:
+            The replies in the order of the questions, each as soon as it is known.
+
+        Raises:
+            LaminaError: A question or all texts are empty, or the model does not answer questions.
+        """
         check_questions(self.trained, questions, top_k)
         for number, text in enumerate(contexts, 1):
             check_text(f"text {number}", text)
         if not any(text.strip() for text in contexts):
-            raise LaminaError("there is no text to answer from: the context is empty")
+            raise LaminaError("context: there is no text to answer from: the context is empty. Fix: give a text")
         examples, options = pairs(questions, contexts), answer_options(self.trained, top_k)
         predictions = span_predictions(self.trained, examples, options, progress or Silent(), remember=True)
         limit = limit_for(self.trained, len(contexts), threshold)
@@ -98,7 +132,15 @@ class QuestionReader(TrainedReader):
         return map(reply, questions)
 
     def text_by_text(self, questions: Sequence[str], top_k: int = 1) -> TextByText:
-        """Answers questions from texts that are given bit by bit; no text is kept."""
+        """Return an object that answers questions from texts that it reads one after the other, in bounded memory.
+
+        Args:
+            questions: The questions.
+            top_k: As for `answer`.
+
+        Returns:
+            An object with `read(texts)` and `replies()`; it stores the best quotes only.
+        """
         return TextByText(self.trained, questions, top_k)
 
     def _scores(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> ScoreTable:
@@ -116,22 +158,36 @@ class QuestionReader(TrainedReader):
         return SPANS.files_of(predictions, examples, self.trained.settings(name), self.trained.span_decision_of(name), wanted)
 
     def predict(self, examples: Sequence[Example], progress: Progress | None = None) -> list[Prediction]:
-        """The n best answers to each example, with the score of "no answer"."""
+        """Return the raw n-best answers of each example as objects. Works for span models only.
+
+        No threshold is applied: `Prediction.null_odds` has the score of "no answer". `Reader.predictions` returns final
+        predictions by id as plain JSON, for every kind of task.
+
+        Args:
+            examples: Questions with their contexts. Their answers are ignored.
+            progress: Where progress goes; nowhere if None.
+
+        Returns:
+            A `Prediction` for each example, in the same order. Its answers are sorted, the best first.
+
+        Raises:
+            LaminaError: The model does not answer questions.
+        """
         return list(span_predictions(self.trained, examples, self.recipe.answer, progress or Silent()))
 
 
 class TextByText:
-    """Questions that are asked of text after text. Only the best quotes are kept."""
+    """Answers questions from one text after the other. Only the best quotes are kept."""
 
     def __init__(self, trained: Trained, questions: Sequence[str], top_k: int) -> None:
         check_questions(trained, questions, top_k)
         self._trained, self._questions, self._top_k = trained, questions, top_k
         self._quotes = [best_quotes(trained, top_k) for _ in questions]
-        self.texts = 0  # read so far
-        self.windows = 0  # run through the model so far, over all questions
+        self.texts = 0  # number of texts read so far
+        self.windows = 0  # number of windows run through the model so far, over all questions
 
     def read(self, texts: Sequence[str]) -> None:
-        """Reads more texts, all in one batch; their numbers follow those read before."""
+        """Read more texts in one batch. Their numbers continue those of the texts before."""
         for number, text in enumerate(texts, self.texts + 1):
             check_text(f"text {number}", text)
         counter, options = _Counter(), answer_options(self._trained, self._top_k)
@@ -143,13 +199,13 @@ class TextByText:
 
     @property
     def wanted(self) -> set[int]:
-        """The numbers of the texts that the best quotes so far are from."""
+        """The numbers of the texts that hold the best quotes so far."""
         return {quote.context for quotes in self._quotes for quote in quotes.best}
 
     def replies(self, threshold: float | None = None) -> list[Reply]:
-        """The replies to all questions, as `Reader.answer` would give them for all texts so far."""
+        """Return the replies to all questions, as `Reader.answer` returns them for all texts so far."""
         if not self.texts:
-            raise LaminaError("there is no text to answer from: none was read")
+            raise LaminaError("texts: there is no text to answer from. Fix: read a text first")
         limit = limit_for(self._trained, self.texts, threshold)
         return [
             reply_of(question, quotes, limit, self._top_k)
@@ -158,7 +214,7 @@ class TextByText:
 
 
 class _Counter(Silent):
-    """Progress that only counts what there is to do."""
+    """Progress that keeps the number of windows to run."""
 
     total = 0
 
@@ -167,7 +223,7 @@ class _Counter(Silent):
 
 
 def texts_of(name: str, given: str | Iterable[str]) -> list[str]:
-    """One text or several as a list; TypeError for anything else."""
+    """Return one text or several as a list; raise TypeError for anything else."""
     found = [given] if isinstance(given, str) else given
     if isinstance(found, bytes | Mapping) or not isinstance(found, Iterable):
         raise TypeError(f"{name} must be a text or several texts, not {type(given).__name__}")
@@ -178,20 +234,20 @@ def texts_of(name: str, given: str | Iterable[str]) -> list[str]:
 
 
 def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> None:
-    """Refuses a model that has no spans, empty questions, and fewer than one answer."""
+    """Raise an error for a model without spans, an empty question, or `top_k` below 1."""
     _ = trained.span_task
     for number, question in enumerate(questions, 1):
         if not question.strip():
-            raise LaminaError(f"question {number} is empty")
+            raise LaminaError(f"question {number}: is empty. Fix: leave it out")
         check_text(f"question {number}", question)
     if not isinstance(top_k, int) or isinstance(top_k, bool):
         raise TypeError(f"top_k must be a whole number, not {type(top_k).__name__}")
     if top_k < 1:
-        raise LaminaError(f"top_k = {top_k}: ask for at least one answer")
+        raise LaminaError(f"top_k: is {top_k}. Fix: give 1 or more")
 
 
 def answer_options(trained: Trained, top_k: int) -> AnswerOptions:
-    """The model's own options, with at least `top_k` answers."""
+    """Return the options of the model, with at least `top_k` answers."""
     options = trained.recipe.answer
     return options.model_copy(update={"n_best": max(top_k, options.n_best)})
 
@@ -201,14 +257,14 @@ def best_quotes(trained: Trained, top_k: int) -> BestQuotes:
 
 
 def limit_for(trained: Trained, contexts: int, threshold: float | None) -> float:
-    """The threshold for so many contexts: the given one, else the model's own."""
+    """Return the given threshold, else that of the model for this number of contexts."""
     decision = trained.span_decision
     own = decision.over_contexts if contexts > 1 else decision.threshold
     return own if threshold is None else threshold
 
 
 def pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
-    """Every question with every text, question by question."""
+    """Return every question with every text, question by question."""
     return [
         Example(f"{q}/{t}", question, text, (), str(q), str(t))
         for q, question in enumerate(questions)
@@ -225,7 +281,7 @@ def span_predictions(
     task: str | None = None,
     remember: bool = False,
 ) -> Iterator[Prediction]:
-    """Predictions piece by piece, so that memory stays bounded; the last example of a piece may go on in the next."""
+    """Yield predictions in bounded memory. The last example of a piece may continue in the next piece."""
     task = task or trained.span_task
     cutting = cut_examples(examples, trained.tokenizer, trained.recipe.window, remember=remember)
     progress.start("answering", len(cutting))

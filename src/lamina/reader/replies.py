@@ -11,10 +11,13 @@ from lamina.reader.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply to one question: a quote, or None when the texts do not hold an answer.
+    """The reply to one question: a quoted answer or "no answer", with its confidence.
 
-    `no_answer` is the probability that they do not. `others` are the runners-up, as many as were asked for; without an answer
-    all quotes are runners-up. `text`, `context`, `start` and `end` are those of the answer, None without one.
+    Attributes:
+        question: The question.
+        answer: The best quote; None for "no answer".
+        no_answer: The probability, from 0 to 1, that the texts do not hold an answer.
+        others: The runners-up, at most ``top_k - 1``. Without an answer, the `top_k` best quotes.
     """
 
     question: str
@@ -23,7 +26,7 @@ class Reply:
     others: tuple[Quote, ...] = ()
 
     def __str__(self) -> str:
-        """The answer as a person reads it.
+        """Return the answer with its confidence as text.
 
         >>> str(Reply("Who?", Quote("Ada", 0.912, 0, 0, 3), 0.05)), str(Reply("Who?", None, 0.8))
         ('Ada (confidence 0.91)', 'no answer (confidence 0.80)')
@@ -32,28 +35,32 @@ class Reply:
 
     @property
     def confidence(self) -> float:
-        """The probability that this reply is right, whether a quote or "no answer"."""
+        """The probability, from 0 to 1, that this reply is right, be it a quote or "no answer"."""
         return self.no_answer if self.answer is None else self.answer.confidence
 
     @property
     def text(self) -> str | None:
+        """The text of the answer, as the context spells it; None for "no answer"."""
         return None if self.answer is None else self.answer.text
 
     @property
     def context(self) -> int | None:
+        """The number of the context that is quoted, counted from 0; None for "no answer"."""
         return None if self.answer is None else self.answer.context
 
     @property
     def start(self) -> int | None:
+        """The index of the first character of the answer in its context; None for "no answer"."""
         return None if self.answer is None else self.answer.start
 
     @property
     def end(self) -> int | None:
+        """The index after the last character of the answer in its context; None for "no answer"."""
         return None if self.answer is None else self.answer.end
 
 
 def reply_of(question: str, quotes: BestQuotes, threshold: float, top_k: int) -> Reply:
-    """The reply that the best quotes of all texts give."""
+    """Return the reply for the best quotes of all texts."""
     answer = quotes.answer(threshold)
     if answer is None:
         return Reply(question, None, quotes.no_answer, tuple(quotes.best) if top_k > 1 else ())
@@ -61,6 +68,7 @@ def reply_of(question: str, quotes: BestQuotes, threshold: float, top_k: int) ->
 
 
 def reply_json(reply: Reply, documents: Sequence[Document]) -> dict[str, object]:
+    """Return a reply as a JSON object, with the place and the sentence of each quote."""
     nothing: dict[str, object] = dict.fromkeys(("context", "place", "start", "end", "sentence"))
     return {
         "question": reply.question,

@@ -1,7 +1,7 @@
-"""Questions put to many files: which file answers, and where.
+"""Answers from many files, in bounded memory.
 
-Files are read in batches, each of which goes through the model together and is then forgotten, but for the files of the best
-answers so far. So memory does not grow with the number of files; a single file is held whole.
+Files are read in batches, and each batch runs through the model together. Only the files of the best answers so far are
+kept. So memory does not grow with the number of files, but a single file is held whole.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ if TYPE_CHECKING:
     from lamina.reader.load import Reader
 
 
-BATCH = 256  # files at once, at most
-CHARACTERS = 1 << 20  # questions times characters of a batch, at most; a batch has at least one file
+BATCH = 256  # the most files in a batch
+CHARACTERS = 1 << 20  # the most questions times characters in a batch; a batch has at least one file
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The reply to each question. The contexts of replies are numbers of `documents`, the files that they quote."""
+    """The reply to each question. The context of a quote is the number of its file in `documents`."""
 
     replies: list[Reply]
     documents: list[Document]
-    files: int  # that were read
-    skipped: int  # that could not be
-    windows: int  # that went through the model, those of every question
+    files: int  # files that were read
+    skipped: int  # files that could not be read
+    windows: int  # windows that went through the model, of all questions
     seconds: float
 
     @property
     def pace(self) -> str:
+        """The number of files and windows, and the windows a second, as text."""
         left_out = f", {self.skipped:,} could not be read" if self.skipped else ""
         return (
             f"{self.files:,} files{left_out}; {self.windows:,} questions x windows in {self.seconds:.1f} s: "
@@ -50,12 +51,12 @@ class SearchResult:
 
 
 def files_in(places: Iterable[str | Path]) -> list[Path]:
-    """The files of that name, and those of folders, however deep, by name. Hidden ones in folders are left out."""
+    """Return files and all files below folders, sorted by name. Hidden files in folders are left out."""
     found: dict[Path, None] = {}
     for place in map(expanded, places):
         inside = list(_walk(place)) if holds(place.is_dir) else [place]
         if not inside:
-            raise LaminaError(f"{place}: the folder holds no files")
+            raise LaminaError(f"{place}: the folder holds no files. Fix: name a folder with text files")
         found |= dict.fromkeys(inside)
     return list(found)
 
@@ -69,7 +70,7 @@ def search(
     top_k: int = 1,
     progress: Progress | None = None,
 ) -> SearchResult:
-    """Answers each question from the file that answers it best. Files that cannot be read are skipped with a warning."""
+    """Return the best answer of any file to each question. A file that cannot be read is skipped with a warning."""
     progress = progress or Silent()
     reading = reader.text_by_text(questions, top_k)
     kept: dict[int, Document] = {}
@@ -86,7 +87,7 @@ def search(
         pace = reading.windows / max(time.monotonic() - began, 1e-9)
         progress.advance(passed, f"{pace:,.0f} questions x windows a second")
     if not reading.texts:
-        raise LaminaError(f"none of the {seen} files could be read: name text, HTML, PDF or Word files")
+        raise LaminaError(f"files: none of the {seen} files could be read. Fix: name text, HTML, PDF or Word files")
     seconds = time.monotonic() - began
     numbers = {number: place for place, number in enumerate(sorted(kept))}
     replies = [_renumbered(reply, numbers) for reply in reading.replies(threshold)]
@@ -94,7 +95,7 @@ def search(
 
 
 def _batches(files: Iterable[Path], characters: int) -> Iterator[tuple[list[Document], int]]:
-    """Documents that are read together, and how many files were passed for them."""
+    """Yield the documents of each batch, and the number of files that were read or skipped for it."""
     batch: list[Document] = []
     passed = size = 0
     for path in files:
@@ -102,7 +103,7 @@ def _batches(files: Iterable[Path], characters: int) -> Iterator[tuple[list[Docu
         try:
             document = read_document(path)
         except LaminaError as error:
-            warnings.warn(f"{error}: skipped", LaminaWarning, stacklevel=2)
+            warnings.warn(f"skipped {error}", LaminaWarning, stacklevel=2)
             continue
         if batch and size + len(document.text) > characters:
             yield batch, passed - 1
@@ -117,12 +118,12 @@ def _batches(files: Iterable[Path], characters: int) -> Iterator[tuple[list[Docu
 
 def _walk(folder: Path) -> Iterator[Path]:
     def refused(error: OSError) -> None:
-        warnings.warn(f"{error.filename}: cannot be read: {error.strerror}: skipped", LaminaWarning, stacklevel=2)
+        warnings.warn(f"skipped {error.filename}: cannot be read ({error.strerror})", LaminaWarning, stacklevel=2)
 
     for where, folders, names in os.walk(folder, onerror=refused):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         inside = (Path(where, name) for name in sorted(names) if not name.startswith("."))
-        # A pipe would be waited for in vain; what cannot be looked at is told of when it is read.
+        # Reading a pipe would never end. A file whose type cannot be read is kept: reading it gives the warning.
         yield from (path for path in inside if holds(path.is_file) or not holds(path.exists))
 
 

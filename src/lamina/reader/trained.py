@@ -1,18 +1,20 @@
-"""What all readers share: the trained model, its tasks, and what holds for any text."""
+"""The part that all readers share: the trained model, its tasks, and whole datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from lamina.config.recipe import Recipe, TaskOptions
+from lamina.data.examples import Example, Sentence
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.model.inference import TorchInference
 from lamina.runs.load import Trained
 from lamina.state_cache.dataset import Dataset
-from lamina.tasks.kind import JsonObject, ScoreTable
+from lamina.tasks.kind import DataLike, JsonObject, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.utils.progress import Progress, Silent
 
@@ -25,79 +27,137 @@ class TrainedReader:
 
     @property
     def recipe(self) -> Recipe:
+        """The recipe that the model was trained with."""
         return self.trained.recipe
 
     @property
     def model(self) -> Model:
+        """The torch module, in eval mode."""
         return self.trained.model
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the encoder."""
         return self.trained.tokenizer
 
     def task(self, name: str | None = None) -> tuple[str, TaskOptions]:
-        """The task of that name; without a name the only task, or the one that answers questions."""
+        """Return a task with its name.
+
+        Args:
+            name: The name of the task. None for the only task, or for the one that answers questions.
+
+        Returns:
+            The name of the task, and its options in the recipe.
+
+        Raises:
+            LaminaError: There is no such task, or several fit.
+        """
         tasks = self.recipe.tasks
         if name is None and len(tasks) > 1:
             name = self.trained.find_spans()
             if name is None:
-                raise LaminaError(f"this model has several tasks: name one of {', '.join(tasks)}")
+                raise LaminaError(f"task: this model has several tasks. Fix: name one of {', '.join(tasks)}")
         elif name is None:
             name = next(iter(tasks))
         if name not in tasks:
-            raise LaminaError(f"{name!r} is no task of this model: there are {', '.join(tasks)}")
+            raise LaminaError(f"task: {name!r} is no task of this model. Fix: choose one of {', '.join(tasks)}")
         return name, tasks[name]
 
     def read(
         self,
-        data: str,
+        data: DataLike,
         *,
         task: str | None = None,
         labelled: bool = True,
         duplicate_ids: Literal["error", "rename"] = "error",
     ) -> list[Any]:
-        """The examples of a file or a named data set, as a task reads them."""
+        """Return the examples of data, as a task reads them.
+
+        Args:
+            data: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or examples.
+            task: The task that reads, if the model has several.
+            labelled: Check the answers and labels. Without it they are ignored.
+            duplicate_ids: What to do with ids that occur twice: "error" refuses them, "rename" renames the later ones.
+
+        Returns:
+            A list of `Example`, or of sentences for a task of sentences.
+
+        Raises:
+            LaminaError: The data cannot be read. The message names the row.
+            TypeError: The data has none of these types.
+        """
         _, options = self.task(task)
         renamed = options.data.model_copy(update={"duplicate_ids": duplicate_ids})
         return kind_of(options).read(options.model_copy(update={"data": renamed}), data, labelled=labelled)
 
-    def evaluate(
-        self, examples: Sequence[Any] | str, *, task: str | None = None, progress: Progress | None = None
-    ) -> ScoreTable:
-        """The scores of a task on labelled examples, or on the file or data set of that name. By the kind of task:
+    def evaluate(self, examples: DataLike, *, task: str | None = None, progress: Progress | None = None) -> ScoreTable:
+        """Return the scores of a task on labelled data.
 
-        spans: the official SQuAD 2.0 scores at threshold 0, at the model's own, and the best that any threshold gives. Where
-        questions have several contexts these count one by one, and `questions` has the scores over all of them. KorQuAD's
-        scores are added if the model was trained with `train.scorer = "korquad"`.
-        answerability: accuracy, and the F1 of the class "impossible".
-        sentences: accuracy and macro-F1 of classes, the correlations of scores.
+        Args:
+            examples: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or examples.
+            task: The task to score, if the model has several.
+            progress: Where progress goes; nowhere if None.
+
+        Returns:
+            Scores by name. The names depend on the kind of task.
+
+            - spans: the official SQuAD 2.0 scores, in percent: `zero` at threshold 0, `tuned` at the threshold of the model and
+              `best` at the best threshold. Contexts count one by one; `questions` has the scores over all contexts of a
+              question. A model with ``train.scorer = "korquad"`` adds the KorQuAD scores.
+            - answerability: accuracy, and the F1 of the class "impossible".
+            - sentences: accuracy and macro-F1 of classes, or the correlations of scores, from 0 to 1.
+
+        Raises:
+            LaminaError: The data is empty or cannot be read, or the task is not clear.
         """
         name, options = self.task(task)
-        found = self.read(examples, task=name) if isinstance(examples, str) else examples
+        found = self._examples(examples, name, labelled=True)
         if not found:
-            raise LaminaError("there is nothing to evaluate: no examples were given")
+            raise LaminaError("examples: there is nothing to evaluate. Fix: give at least one example")
         return self._scores(name, options, found, progress or Silent())
 
     def predictions(
         self,
-        examples: Sequence[Any] | str,
+        examples: DataLike,
         *,
         task: str | None = None,
         wanted: Collection[str] | None = None,
         progress: Progress | None = None,
     ) -> dict[str, JsonObject]:
-        """Predictions by example id, under the name `predictions`. Labels are not looked at.
+        """Return final predictions by example id, as `lamina predict` writes them. Works for every kind of task.
 
-        `examples` may be the name of a file or a data set. Spans have `null_odds`, `nbest` and `questions` too; `wanted` names
-        what is needed.
+        This is the method for files and benchmarks: the threshold is applied, and the values are plain JSON.
+        `Reader.predict` returns the raw n-best answers of spans as `Prediction` objects instead.
+
+        Args:
+            examples: A file name or dataset name, a list of dicts, a pandas DataFrame, a `datasets.Dataset`, or examples.
+                Answers and labels are ignored.
+            task: The task that predicts, if the model has several.
+            wanted: The tables to return; None for all that the task has.
+            progress: Where progress goes; nowhere if None.
+
+        Returns:
+            Tables by name. `predictions` maps each id to the text of the answer ("" for no answer), to the class, or to the
+            score. Spans also have `null_odds` (by id), `nbest` (by id, the best first) and `questions` (by question).
+
+        Raises:
+            LaminaError: The data cannot be read, or the task is not clear.
         """
         name, options = self.task(task)
         kind = kind_of(options)
-        found = self.read(examples, task=name, labelled=False) if isinstance(examples, str) else examples
+        found = self._examples(examples, name, labelled=False)
         chosen = [one for one in kind.predicts if wanted is None or one in wanted]
         if not found:
             return {one: {} for one in chosen}
         return self._predictions(name, options, kind.unlabelled(found), chosen, progress or Silent())
+
+    def _examples(self, data: DataLike, task: str, *, labelled: bool) -> Sequence[Any]:
+        """Return the examples of data. Examples and sentences that were read already are taken as they are."""
+        if isinstance(data, str | Path):
+            return self.read(data, task=task, labelled=labelled)
+        if isinstance(data, Sequence) and all(isinstance(item, Example | Sentence) for item in data):
+            return data
+        return self.read(data, task=task, labelled=labelled)
 
     def _scores(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> ScoreTable:
         return kind_of(options).score(*self._outputs(name, options, examples, progress))
@@ -109,7 +169,7 @@ class TrainedReader:
         return {one: found[one] for one in wanted}
 
     def _outputs(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> tuple[Any, ...]:
-        """What `Kind.score` and `Kind.predict` take."""
+        """Return the arguments of `Kind.score` and `Kind.predict`."""
         kind = kind_of(options)
         dataset = Dataset(examples, kind.windows(examples, self.tokenizer, options, self.recipe.window))
         outputs = kind.outputs(TorchInference(self.model, name, progress=progress), dataset)
@@ -117,7 +177,8 @@ class TrainedReader:
 
 
 def check_text(name: str, text: str) -> None:
+    """Raise LaminaError if a text holds characters that UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise LaminaError(f"{name}, character {error.start}: not UTF-8 text") from None
+        raise LaminaError(f"{name}, character {error.start}: not UTF-8 text. Fix: remove the character") from None

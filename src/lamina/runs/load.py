@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +38,7 @@ class Trained:
     model: Model
     tokenizer: Tokenizer
     decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; the default of its kind where there is none
+    run: Run | None = None  # the folder that it was loaded from; None for a checkpoint of another library
 
     def decision(self, task: str) -> Decision:
         """Return the decision of a task, which turns its outputs into predictions."""
@@ -79,23 +80,40 @@ class Trained:
 
 
 def load_trained(
-    name: str | Path, device: torch.device, *, allow_pickle: bool = False, tokenizer: str | None = None
+    name: str | Path,
+    device: torch.device,
+    *,
+    allow_pickle: bool = False,
+    tokenizer: str | None = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
 ) -> Trained:
-    """A finished run of ours, or a checkpoint with a trained span head: a folder or a hub id."""
+    """Return a finished run, or a checkpoint with a trained span head. `name` is a folder or a hub id."""
     folder = expanded(name)
+    on_hub = not folder.exists() and encoders.HUB_ID.fullmatch(str(name)) is not None
+    if on_hub:
+        folder = encoders.download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)
+    elif revision is not None:
+        raise LaminaError(f"{name}: a folder has no revisions. Fix: leave revision out, or name a hub id owner/name")
     if Run(folder).recipe.is_file() or Run(folder).exists:
-        if tokenizer is not None and expanded(tokenizer).resolve() != folder.resolve():
-            raise LaminaError(f"{name}: a run has its own tokenizer: leave out {tokenizer!r}")
+        if tokenizer not in (None, str(name)) and expanded(str(tokenizer)).resolve() != folder.resolve():
+            raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave out {tokenizer!r}")
         with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
             return _load_run(folder, device)
-    if not (folder / "config.json").is_file() and (folder.exists() or not encoders.HUB_ID.fullmatch(str(name))):
+    if not (folder / "config.json").is_file():
+        other = "" if on_hub else ", and no hub id owner/name"
         raise LaminaError(
-            f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json), and no hub id owner/name"
+            f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json){other}. "
+            "Fix: name the folder that `lamina train` wrote, or a question-answering checkpoint"
         )
-    found = str(folder.resolve()) if folder.is_dir() else str(name)  # a folder may be named as a preset is
-    options = encoders.EncoderOptions(model=found, allow_pickle=allow_pickle, tokenizer=tokenizer)
+    # the resolved path, because a folder may have the name of a preset
+    options = encoders.EncoderOptions(model=str(folder.resolve()), allow_pickle=allow_pickle, tokenizer=tokenizer)
     with torch.random.fork_rng(devices=[]):
-        return _load_checkpoint(str(name), options, device)
+        trained = _load_checkpoint(str(name), options, device)
+    if on_hub and revision is None:  # the recipe names the checkpoint as others can load it
+        encoder = trained.recipe.encoder.model_copy(update={"model": str(name)})
+        return replace(trained, recipe=trained.recipe.model_copy(update={"encoder": encoder}))
+    return trained
 
 
 def _load_run(path: Path, device: torch.device) -> Trained:
@@ -116,7 +134,7 @@ def _load_run(path: Path, device: torch.device) -> Trained:
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}). Fix: copy or train the run again") from error
     fitted, where = run.read_info().get("tasks"), str(run.info)
     decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
-    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions)
+    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions, run)
 
 
 def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:

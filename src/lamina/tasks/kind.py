@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from lamina.answers.decisions import Decision
@@ -23,6 +24,7 @@ O = TypeVar("O")  # noqa: E741 - a model's outputs, as numpy arrays
 S = TypeVar("S")  # the settings that decode outputs
 D = TypeVar("D", bound=Decision)
 
+DataLike = str | Path | Iterable[object]  # a file, a named dataset, or rows in memory (see `lamina.data.in_memory`)
 ScoreTable = Mapping[str, Any]  # numbers, or tables of numbers, by name
 JsonObject = Mapping[str, Any]  # an object for a JSON file
 
@@ -97,8 +99,8 @@ class Kind(Protocol[E, O, S, D]):
         """Return the task with the fields that are read from its data, such as labels."""
         ...
 
-    def read(self, task: TaskOptions, name: str, *, labelled: bool = True) -> list[E]:
-        """Return the examples of a file or a named dataset. Without `labelled`, answers and labels are ignored."""
+    def read(self, task: TaskOptions, data: DataLike, *, labelled: bool = True) -> list[E]:
+        """Return the examples of a file, a named dataset or rows in memory. Without `labelled`, ignore answers and labels."""
         ...
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[E]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lamina.augment.per_epoch import examples_of_epoch
 from lamina.augment.unanswerable import with_some_unanswerable
 from lamina.data.examples import Example
+from lamina.data.in_memory import examples_of
 from lamina.data.sources import load_examples
 from lamina.data.splits import (
     choose_contexts,
@@ -18,10 +20,11 @@ from lamina.data.splits import (
     sample_questions,
     without_unseen,
 )
+from lamina.data.squad import AnswerChecking
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows, make_windows
 from lamina.errors import LaminaError
-from lamina.tasks.kind import EpochExamples, FileCache, Splits
+from lamina.tasks.kind import DataLike, EpochExamples, FileCache, Splits
 
 if TYPE_CHECKING:
     from lamina.config.recipe import TaskOptions
@@ -54,8 +57,11 @@ class Questions:
     def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
         return task
 
-    def read(self, task: TaskOptions, name: str, *, labelled: bool = True) -> list[Example]:
-        return load_examples(name, duplicate_ids=task.data.duplicate_ids, answers="check" if labelled else "ignore")
+    def read(self, task: TaskOptions, data: DataLike, *, labelled: bool = True) -> list[Example]:
+        answers: AnswerChecking = "check" if labelled else "ignore"
+        if isinstance(data, str | Path):
+            return load_examples(str(data), duplicate_ids=task.data.duplicate_ids, answers=answers)
+        return examples_of(data, duplicate_ids=task.data.duplicate_ids, answers=answers)
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Example]:
         """Return the splits; whole articles are held out.

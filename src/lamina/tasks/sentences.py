@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from lamina.answers.saved_outputs import save_arrays
 from lamina.answers.sentences import ItemOutputs, ScoreMap, best_threshold, mapped, predicted_classes, predicted_scores
 from lamina.augment.per_epoch import AugmentOptions
 from lamina.data.examples import Sentence
+from lamina.data.in_memory import sentences_of
 from lamina.data.labels import Labels, labels_in
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.sentences import SentenceReading
@@ -26,7 +28,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.scoring.sentence import accuracy, distribution, macro_f1, pearson, spearman
-from lamina.tasks.kind import Data, EpochExamples, Evaluation, FileCache, Infer, JsonObject, ScoreTable, Splits
+from lamina.tasks.kind import Data, DataLike, EpochExamples, Evaluation, FileCache, Infer, JsonObject, ScoreTable, Splits
 from lamina.utils.arrays import Doubles
 from lamina.utils.run_folder import Run
 
@@ -77,8 +79,8 @@ class Sentences:
         files.get(_key(resolved, data.train), lambda: sentences)  # the file is not read again for the same rows
         return task.model_copy(update={"data": resolved})
 
-    def read(self, task: TaskOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
-        return _load(task.data, name, labelled=labelled)
+    def read(self, task: TaskOptions, data: DataLike, *, labelled: bool = True) -> list[Sentence]:
+        return _load(task.data, data, labelled=labelled)
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Sentence]:
         """Return the splits. Rows that share a text are in the same split; `data.fraction` reduces the training split alone."""
@@ -183,15 +185,17 @@ def _key(data: DataOptions, name: str) -> tuple[Hashable, ...]:
     return "sentences", name, data.columns, data.skip_broken, data.classes
 
 
-def _load(data: DataOptions, name: str, *, labelled: bool = True) -> list[Sentence]:
-    """Return the sentences of a file. With `skip_broken`, rows with a label outside `data.classes` are skipped."""
+def _load(data: DataOptions, source: DataLike, *, labelled: bool = True) -> list[Sentence]:
+    """Return the sentences of a file or of rows. With `skip_broken`, rows with a label outside `data.classes` are skipped."""
     known = data.classes is not None
-    found = load_sentences(name, SentenceReading(data.columns, data.skip_broken, labelled, known))
+    how = SentenceReading(data.columns, data.skip_broken, labelled, known)
+    in_file = isinstance(source, str | Path)
+    found = load_sentences(str(source), how) if in_file else sentences_of(source, how=how)
     if not labelled or not data.skip_broken or data.classes is None:
         return found
     usable = [sentence for sentence in found if sentence.label in data.classes]
     if odd := len(found) - len(usable):
-        message = f"{name}: skipped {odd} rows with a label that is not in data.classes"
+        message = f"{source if in_file else 'data'}: skipped {odd} rows with a label that is not in data.classes"
         warnings.warn(message, LaminaWarning, stacklevel=3)
     return usable
 

@@ -70,4 +70,4 @@ def draw_curves(run: Run, progress: Progress) -> None:
     try:
         line_plot(run.curves, series, x="epoch", y="score")
     except LaminaError as error:
-        progress.say(f"no {run.curves.name} ({error}); {run.metrics.name} holds the numbers")
+        progress.say(f"no {run.curves.name}, but {run.metrics.name} has the numbers: {error}")

@@ -28,11 +28,12 @@ from lamina.model import Model
 from lamina.model.weights import trained_weights
 from lamina.objectives import Remembers
 from lamina.tasks.checks import build_on_meta, resolved
-from lamina.tasks.kind import FileCache
+from lamina.tasks.kind import DataLike, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
 from lamina.training.cost_estimate import count_parameters
 from lamina.training.datasets import TrainingData, load_data
+from lamina.training.given_data import with_data
 from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
@@ -53,38 +54,71 @@ def train(
     recipe: Recipe | str | Path,
     out: str | Path,
     *,
+    data: DataLike | Mapping[str, DataLike] | None = None,
+    dev: DataLike | Mapping[str, DataLike] | bool = True,
     settings: Sequence[str] | Mapping[str, object] = (),
     resume: bool = False,
     progress: Progress | None = None,
     watch: Watch | None = None,
-    dev: bool = True,
+    **overrides: object,
 ) -> Run:
-    """The run folder of a finished training: weights, scores on the dev set, predictions and costs.
+    """Train a recipe and return its run folder: weights, scores on the dev set, predictions and costs.
+
+    Rows in memory are written into the folder `data` of the run, so that the run can be resumed and reproduced.
+
+    >>> rows = [{"question": "Who built it?", "context": "Ada built it.", "answer": "Ada"}]
+    >>> run = train("quickstart", "runs/mine", data=rows, **{"train.epochs": 2})  # doctest: +SKIP
 
     Args:
         recipe: A recipe, the path of one, or the name of one that comes with Lamina.
-        out: The run folder to write; it must not exist unless `resume` is set.
+        out: The run folder to write. It must not exist unless `resume` is set.
+        data: The training data instead of that of the recipe: a file name or dataset name, a list of dicts, a pandas
+            DataFrame, a `datasets.Dataset` or a list of `Example`. For several tasks, a mapping from task to data.
+        dev: The dev set instead of that of the recipe, as `data`. True scores the dev set of the recipe, unless `data` is
+            given. False reads no dev set.
         settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``.
-        resume: Continue a training that was stopped or killed.
+        resume: Continue a run that was stopped or killed.
         progress: Where progress goes; nowhere if None.
-        watch: Called after each evaluation with (share of the training done, score); True stops the training there.
-        dev: Score the dev set at the end. Without it, no dev set is read.
+        watch: Called after each evaluation with the share of the run that is done, from 0 to 1, and the score on the
+            held-out split, in percent. True stops the run there.
+        **overrides: More changes of the recipe, by names with dots: ``**{"train.epochs": 0.5}``. Type checkers accept a
+            ``dict[str, Any]`` here; `settings` takes any mapping.
+
+    Returns:
+        The paths of the run folder. `lamina.load` takes ``run.path``.
 
     Raises:
-        LaminaError: A mistake in the recipe, in the data, or in `out`.
+        LaminaError: There is a mistake in the recipe, in the data, or in `out`.
+        TypeError: An argument has the wrong type, or an override has no dot in its name.
     """
     progress = progress or Silent()
-    if not isinstance(recipe, Recipe):
-        recipe = read_recipe(recipe, settings)
-    elif settings:
-        recipe = parse_recipe(recipe.model_dump(mode="json"), settings_of(settings))
+    recipe = _changed_recipe(recipe, settings, overrides)
     run = Run(Path(out))
+    given = with_data(recipe, run, data, dev)
+    _check_folder(run, resume=resume)
+    with given.stored(run):
+        return _train(given.recipe, run, progress=progress, watch=watch, dev=dev is not False)
+
+
+def _changed_recipe(
+    recipe: Recipe | str | Path, settings: Sequence[str] | Mapping[str, object], overrides: Mapping[str, object]
+) -> Recipe:
+    """Return the recipe with all changes of the caller."""
+    if odd := [name for name in overrides if "." not in name]:
+        raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}")
+    changes = [*settings_of(settings), *settings_of(overrides)]
+    if not isinstance(recipe, Recipe):
+        return read_recipe(recipe, changes)
+    return parse_recipe(recipe.model_dump(mode="json"), changes) if changes else recipe
+
+
+def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None, dev: bool) -> Run:
     files = FileCache()
     recipe = resolved(recipe, files)
-    _check_folder(run, recipe, resume=resume)
+    _check_recipe(run, recipe)
     with alone(run.path):
         if run.finished:
-            progress.say(f"{out}: this run is already finished")
+            progress.say(f"{run.path}: this run is already finished")
             return run
         source = encoders.find(recipe.encoder)
         build_on_meta(recipe, source)
@@ -203,14 +237,20 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     write_json(run.info, {**info, "finished": True})
 
 
-def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
-    """Raise LaminaError if the folder would be overwritten, or if a resumed run has another recipe."""
+def _check_folder(run: Run, *, resume: bool) -> None:
+    """Raise LaminaError if a run would overwrite something."""
     if not run.recipe.exists():
         if foreign(run.path):
             raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another --out")
         return
     if not resume:
         raise LaminaError(f"{run.path}: already has a run. Fix: use --resume to continue it, or another --out")
+
+
+def _check_recipe(run: Run, recipe: Recipe) -> None:
+    """Raise LaminaError if a run that has begun would continue with another recipe."""
+    if not run.recipe.exists():
+        return
     written = recipe.model_dump(mode="json")
     old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
     if old != written:

@@ -60,10 +60,12 @@ class TrainingFolder:
 
     @property
     def exists(self) -> bool:
+        """Whether the run has begun: its info file exists."""
         return self.info.is_file()
 
     @property
     def finished(self) -> bool:
+        """Whether training has finished."""
         return self.exists and read_object(self.info).get("finished") is True
 
 
@@ -75,6 +77,7 @@ class Run(TrainingFolder):
     - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it
     - ``encoder.json``: the encoder's shape
     - ``tokenizer.json``: the tokenizer
+    - ``data/``: the training data and the dev set, if they were given as rows in memory
     - ``model.safetensors``: trained parameters and buffers
     - ``metrics.jsonl``: one line for each step and each evaluation, without times, so that equal runs have equal files
     - ``scores.json``: scores on the dev set at threshold 0, at the tuned and at the best threshold
@@ -94,7 +97,7 @@ class Run(TrainingFolder):
     Attributes:
         path: The run folder.
         recipe, info, encoder, tokenizer, model, metrics, scores, predictions, null_odds, nbest, questions, outputs,
-            windows, curves, checkpoint: The paths of the files above; a file may be missing. `info` is run.json.
+            windows, curves, checkpoint, data: The paths above; a file may be missing. `info` is run.json.
         exists: Whether run.json exists.
         finished: Whether training has finished.
     """
@@ -116,6 +119,7 @@ class Run(TrainingFolder):
         self.windows = path / "windows.safetensors"
         self.curves = path / "curves.png"
         self.checkpoint = path / "checkpoint.pt"
+        self.data = path / "data"
 
     def task(self, name: str) -> Run:
         """Return the folder of one task of several, with its predictions and outputs.

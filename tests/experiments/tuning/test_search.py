@@ -148,7 +148,7 @@ def test_killed_and_interrupted_search_resumes_to_the_same_result(grid: Path, fo
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert errors.decode().endswith("lamina: interrupted: the same command with --resume goes on from here\n")
+    assert errors.decode().endswith("lamina: interrupted. Fix: run the same command with --resume to continue\n")
     assert not last.finished and last.checkpoint.exists()
 
     result = tune(folder, "killed", "--resume")

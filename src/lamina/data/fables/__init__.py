@@ -1,12 +1,10 @@
-"""Fables: a made-up encyclopaedia in SQuAD 2.0 form, generated from a seed, for the quickstart and for tests.
+"""Fables: a synthetic encyclopaedia in SQuAD 2.0 form, generated from a seed, for the quickstart and for tests.
 
-Its rivers, guilds and battles exist nowhere, so nothing can be answered from memory. A third of the questions have no
-answer in their paragraph. The two splits share what is known of things (relations), not how it is told or asked
-(templates) nor what it is told of (names).
+Its rivers, guilds and battles do not exist, so no model can answer from memory. A third of the questions have no answer in
+their paragraph. The splits share relations, but neither templates nor names.
 
-Here belong the generator and its tables: `names`, `values`, `schema` and `kinds` are what it draws from; `engine`,
-`compose` and `questions` write the articles; `statements`, `opinions` and `sentences` write the labelled sentences. Nothing
-here reads files.
+The generator and its tables belong here. `names`, `values`, `schema` and `kinds` are the tables. `engine`, `compose` and
+`questions` generate articles. `statements`, `opinions` and `sentences` generate labelled sentences. Nothing here reads files.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ ARTICLES: Final[dict[Split, int]] = {"train": 320, "dev": 50}
 
 
 def make(split: Split, *, articles: int | None = None, seed: int = 0) -> SquadCorpus:
-    """The corpus as a SQuAD 2.0 dictionary. The first articles of a larger corpus are those of a smaller one."""
+    """Return the corpus as a SQuAD 2.0 object. A larger corpus starts with the articles of a smaller one."""
     if split not in ARTICLES:
         raise ValueError(f'split is {split!r}: choose "train" or "dev"')
     titles: set[str] = set()
@@ -66,18 +64,18 @@ def _article(split: Split, number: int, seed: int, titles: set[str]) -> SquadArt
 
 
 def _long(number: int, place: int) -> bool:
-    """One paragraph in 64 is long enough to need several windows."""
+    """Return whether a paragraph needs several windows, which is one in 64."""
     return place == 1 and number % 32 == 7
 
 
 def _kind_index(split: Split, number: int, seed: int) -> int:
-    """Every run of as many articles as there are kinds has each kind once, in an order of its own."""
+    """Return the kind of an article. Each run of ``len(KINDS)`` articles has every kind once, in a random order."""
     run, place = divmod(number, len(KINDS))
     return random.Random(f"fables/{split}/{seed}/kinds/{run}").sample(range(len(KINDS)), len(KINDS))[place]
 
 
 def _half_of(total: int, rng: random.Random) -> int:
-    """Half, rounded up or down by chance: one unanswerable question for every two answerable ones."""
+    """Return half of a number, rounded up or down at random: one unanswerable question for two answerable ones."""
     return total // 2 + (total % 2 and rng.randint(0, 1))
 
 
@@ -87,7 +85,7 @@ def _title(name: str) -> str:
 
 
 def _distinct(name: str, titles: set[str]) -> str:
-    """The name, numbered as encyclopaedias do where another article has it already."""
+    """Return the name, with a number in brackets if another article has it already."""
     title, number = name, 1
     while title in titles:
         number += 1

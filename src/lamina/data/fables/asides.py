@@ -1,4 +1,4 @@
-"""Remarks that fit any article and state nothing that is asked for."""
+"""Sentences that fit any article and state no fact that a question asks for."""
 
 from __future__ import annotations
 

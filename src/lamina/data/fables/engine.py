@@ -1,4 +1,4 @@
-"""Entities -> paragraphs. A paragraph keeps a record of every fact it states and where."""
+"""Entities -> paragraphs. A paragraph records every fact that it states, with its place."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _PASSING: Final = ("town", "person", "year", "d")
 
 @dataclass(slots=True)
 class FableEntity:
-    """One person, river, ship … of the fables. `told` lists the relations that the article has stated so far."""
+    """One person, river, ship … of the fables. `stated` lists the relations that the article has stated."""
 
     kind: ArticleKind
     naming: Naming
     base: int
-    told: list[str] = field(default_factory=list)
+    stated: list[str] = field(default_factory=list)
 
     def open_relations(self) -> list[Relation]:
-        return [relation for relation in self.kind.relations if relation.name not in self.told]
+        return [relation for relation in self.kind.relations if relation.name not in self.stated]
 
 
 @dataclass(frozen=True, slots=True)
 class StatedFact:
-    """What a paragraph says of an entity, and the place in the context that says it."""
+    """A fact that a paragraph states about an entity, with its place in the context."""
 
     entity: FableEntity
     relation: Relation
@@ -47,7 +47,7 @@ class StatedFact:
 
 @dataclass(slots=True)
 class Paragraph:
-    """A context under construction, with the entities it mentions in order of appearance."""
+    """A context while it is written, with its entities in the order of their first mention."""
 
     source: FreshValues
     context: str = ""
@@ -66,15 +66,15 @@ class Paragraph:
     def states(self, entity: FableEntity, relation: str) -> bool:
         return any(fact.entity is entity and fact.relation.name == relation for fact in self.facts)
 
-    def tell(self, entity: FableEntity, relation: Relation) -> None:
-        """State a relation of the entity with one of its plans, and whatever else that plan states."""
+    def state(self, entity: FableEntity, relation: Relation) -> None:
+        """Write a relation of the entity by one of its plans, which may state other relations too."""
         fitting = [plan for plan in relation.plans(self.split) if _extras(plan, entity.kind) <= _open(entity)]
         self.write(self.source.fresh_of(fitting), entity, relation=relation)
 
     def write(
         self, plan: str, entity: FableEntity, *, relation: Relation | None = None, other: FableEntity | None = None
     ) -> None:
-        """Fill a plan's slots and append it as a sentence."""
+        """Fill the slots of a plan and append it as a sentence."""
         call = self._reference(entity)
         sentence, spans, mentioned, person = "", [], False, False
         position = 0
@@ -105,7 +105,7 @@ class Paragraph:
         for stated, value, start in spans:
             text = sentence[start : start + len(value.text)]
             self.facts.append(StatedFact(entity, stated, text, offset + start, value.alternatives))
-            entity.told.append(stated.name)
+            entity.stated.append(stated.name)
         for named in (entity, other) if mentioned else (other,):
             if named is not None and all(named is not known for known in self.entities):
                 self.entities.append(named)
@@ -113,7 +113,7 @@ class Paragraph:
         self._person_near = person
 
     def _reference(self, entity: FableEntity) -> str:
-        """How to call the entity: in full at first, by pronoun only right after a sentence about it."""
+        """Return how to mention the entity: by full name at first, by pronoun only after a sentence about it."""
         if all(entity is not known for known in self.entities):
             return "name"
         ambiguous = self._person_near and entity.naming.pronouns[0] != "it"

@@ -1,4 +1,4 @@
-"""The name lists, one lexicon per split. No part of a name is in both, so no dev name occurs in train."""
+"""The lists of names, one lexicon a split. They share no piece of a name, so no dev name occurs in train."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Parts that names are composed of. Heads and tails are joined: ``Tarrow`` + ``wick``."""
+    """The pieces of names. Heads and tails are joined: ``Tarrow`` + ``wick``."""
 
     men: tuple[str, ...]
     women: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""What travellers think of things in the fables: sentences of five degrees of praise, 0 (worst) to 4 (best).
+"""Opinions about things in the fables: sentences of five degrees of praise, 0 (worst) to 4 (best).
 
-A word alone does not tell the degree: it may be denied, raised, set against another or reported of other people, and only
-what the writer thinks counts. The splits share about two words of praise in three, and no template.
+A single word does not decide the degree. It may be denied, intensified, contrasted, or the opinion of other people; only the
+opinion of the writer counts. The splits share about two thirds of the words of praise, and no template.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# Words by what they say, from -2 to 2: those that both splits know, and those of one.
+# Words by their value, from -2 to 2: those of both splits, and those of one split.
 SHARED: Final[dict[int, tuple[str, ...]]] = {
     2: _words("wonderful superb magnificent brilliant delightful splendid"),
     1: _words("good pleasant enjoyable decent likeable agreeable"),
@@ -46,7 +46,7 @@ OWN: Final[dict[Split, dict[int, tuple[str, ...]]]] = {
     },
 }
 
-# What is judged, and how it belongs to a thing of that kind.
+# Aspects that are judged, and how a thing of that kind has them.
 ASPECTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "books": ("of", _words("plot ending preface binding")),
     "festivals": ("at", _words("music food procession dancing")),
@@ -59,13 +59,15 @@ ASPECTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Templates. ``{t}`` is what is judged, ``{u}`` another such thing, ``{a}`` and ``{b}`` are words of praise or blame;
-    ``{n}`` is the whole thing, ``{town}`` and ``{person}`` are passing mentions."""
+    """Templates. ``{t}`` is the judged aspect, ``{u}`` another aspect, ``{a}`` and ``{b}`` are words of praise or blame.
 
-    plain: tuple[str, ...]  # as good as the word says
-    raised: tuple[str, ...]  # a mild word made a strong one
-    denied: tuple[str, ...]  # a mild step to the other side
-    mixed: tuple[str, ...]  # the middle of two
+    ``{n}`` is the whole thing. ``{town}`` and ``{person}`` are mentions without meaning for the degree.
+    """
+
+    plain: tuple[str, ...]  # the value of the word
+    raised: tuple[str, ...]  # a mild word, intensified
+    denied: tuple[str, ...]  # a mild value of the opposite sign
+    mixed: tuple[str, ...]  # the middle of two values
     overruled: tuple[str, ...]  # others say {a}, the writer says {b}
     neutral: tuple[str, ...]  # no opinion at all
 
@@ -146,7 +148,7 @@ PHRASES: Final[dict[Split, Phrases]] = {
     ),
 }
 
-# Degree -> the ways to say it: the name of the phrases and what the words in them say.
+# Degree -> its expressions: the name of the templates and the values of the words in them.
 WAYS: Final[dict[int, tuple[tuple[str, tuple[int, ...]], ...]]] = {
     0: (("plain", (-2,)), ("raised", (-1,)), ("overruled", (2, -2)), ("overruled", (1, -2))),
     1: (("plain", (-1,)), ("denied", (2,)), ("denied", (1,)), ("mixed", (-2, 1)), ("mixed", (1, -2)), ("overruled", (2, -1))),
@@ -157,7 +159,7 @@ WAYS: Final[dict[int, tuple[tuple[str, tuple[int, ...]], ...]]] = {
 
 
 def opinion(degree: int, rng: random.Random, split: Split) -> str:
-    """A sentence of that degree of praise."""
+    """Return a sentence of a degree of praise."""
     source = FreshValues(rng, split)
     kind = rng.choice([kind for kind in KINDS if kind.name in ASPECTS])
     name = kind.naming(source).name

@@ -1,4 +1,4 @@
-"""Paragraphs -> questions. The record of stated facts decides what can be answered and what cannot."""
+"""Paragraphs -> questions. The recorded facts decide whether a question is answerable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEIGHTS: Final = {"swapped-entity": 9, "antonym": 8, "negation": 11, "other-rela
 
 
 def unanswerable_kind(text: Paragraph, entity: FableEntity, relation: Relation) -> str | None:
-    """Why the paragraph does not answer this question; None if it does or might be read to."""
+    """Return why the paragraph does not answer a question, or None if it does or might seem to."""
     if text.states(entity, relation.name) or any(text.states(entity, near) for near in relation.implied_by):
         return None
     if relation.opposite is not None and text.states(entity, relation.opposite):
@@ -26,7 +26,7 @@ def unanswerable_kind(text: Paragraph, entity: FableEntity, relation: Relation) 
 
 
 def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) -> list[SquadQuestion]:
-    """So many questions of each sort, in random order, with ids that begin with the prefix."""
+    """Return so many answerable and unanswerable questions, in random order, with ids that start with the prefix."""
     rng = text.source.rng
     facts = _weighted_sample(rng, text.facts, [_interest(fact.relation) for fact in text.facts], answerable)
     asked = [_answerable(text, fact) for fact in facts]
@@ -46,7 +46,7 @@ def draw(text: Paragraph, *, answerable: int, unanswerable: int, prefix: str) ->
 
 
 def _answerable(text: Paragraph, fact: StatedFact) -> tuple[str, list[SquadAnswer], str]:
-    """The question, its answers and its kind."""
+    """Return a question, its answers and its kind."""
     answers: list[SquadAnswer] = [{"text": fact.text, "answer_start": fact.start}]
     if text.split == "dev":
         answers += [{"text": form, "answer_start": fact.start + fact.text.index(form)} for form in fact.alternatives]
@@ -61,7 +61,7 @@ def _wording(text: Paragraph, entity: FableEntity, relation: Relation) -> str:
 
 
 def _unanswerable_choices(text: Paragraph, size: int) -> list[tuple[FableEntity, Relation, str]]:
-    """First the kind of question is drawn, so that rare kinds are not swamped, then one question of that kind."""
+    """Return random unanswerable questions. The kind is drawn first, so rare kinds are not underrepresented."""
     rng = text.source.rng
     pools: dict[str, list[tuple[FableEntity, Relation, str]]] = {}
     for entity in text.entities:
@@ -80,7 +80,10 @@ def _unanswerable_choices(text: Paragraph, size: int) -> list[tuple[FableEntity,
 
 
 def _interest(relation: Relation) -> float:
-    """Relations that are often asked in vain are asked with success as often, so that the wording tells nothing."""
+    """Return the weight of a relation among answerable questions.
+
+    Relations with many unanswerable questions get as many answerable ones, so the wording does not reveal the label.
+    """
     return 4.0 if relation.detail_of else 2.0 if relation.opposite else 1.0
 
 

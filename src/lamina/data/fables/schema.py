@@ -1,15 +1,15 @@
-"""The shape of the data tables: what a kind of article is and what can be said and asked about it.
+"""The types of the tables: kinds of articles, their relations, and templates of sentences and questions.
 
 Slots of a plan, of a link and of an aside:
 
-- ``{s}``, ``{p}``, ``{o}``: the entity as subject, possessive and object; by name, pronoun or description. A second
-  one in the same sentence is always a pronoun.
-- ``{v}``: the value of the plan's relation, which becomes the answer. A slot named after another relation states that
-  relation too.
-- ``{town}``, ``{person}``, ``{year}``: a passing mention that answers nothing.
-- ``{d}``: in a link, the other entity of the same kind that the paragraph turns to.
+- ``{s}``, ``{p}``, ``{o}``: the entity as subject, possessive and object, by name, pronoun or description. The second in a
+  sentence is always a pronoun.
+- ``{v}``: the value of the plan's relation, which is the answer. A slot with the name of another relation states that one
+  too.
+- ``{town}``, ``{person}``, ``{year}``: a mention that answers no question.
+- ``{d}``: in a link, the other entity of the same kind.
 
-A question has ``{n}``, the full name. The first letter of every sentence and question is raised afterwards.
+A question has ``{n}``, the full name. The first letter of every sentence and question becomes upper case.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Contrast = Literal["antonym", "negation"]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One thing that can be known of an entity.
+    """A kind of fact about an entity.
 
-    `opposite` names the relation that this one is easily mistaken for, and `contrast` says how. `detail_of` names the
-    relation that this one makes more precise. `implied_by` lists relations whose plans might be read as answering this
-    one: where one of them is stated, this one is not asked in vain.
+    `opposite` is the relation that is easily confused with this one, and `contrast` is the difference. `detail_of` is the
+    relation that this one makes more precise. `implied_by` lists relations whose plans may seem to answer this one: if one of
+    them is stated, no unanswerable question asks for this one.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How an entity is called: full name, short name, description, and pronouns (subject, possessive, object)."""
+    """The names of an entity: full name, short name, description, and pronouns (subject, possessive, object)."""
 
     name: str
     short: str
@@ -63,7 +63,7 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class ArticleKind:
-    """A kind of article. `intros` open it, `links` bring in another entity, `asides` state nothing that is asked."""
+    """A kind of article. `intros` start it, `links` add another entity, `asides` state no fact that a question asks for."""
 
     name: str
     naming: Callable[[FreshValues], Naming]

@@ -24,7 +24,7 @@ PARAPHRASES: Final = 37  # of 100 pairs
 
 
 def make_sentences(task: SentenceTask, split: Split, *, count: int | None = None, seed: int = 0) -> list[Sentence]:
-    """Rows of the task, no two alike. The first rows of a larger set are those of a smaller one."""
+    """Return rows of a task, all different. A larger set starts with the rows of a smaller one."""
     if task not in TASKS:
         raise ValueError(f"task is {task!r}: choose {', '.join(TASKS)}")
     if split not in SENTENCES:
@@ -36,7 +36,7 @@ def make_sentences(task: SentenceTask, split: Split, *, count: int | None = None
 
 
 def write_sentences(folder: Path, seed: int = 0) -> dict[str, int]:
-    """Writes TASK-train.tsv and TASK-dev.tsv of every task; the files, and how many rows each has."""
+    """Write TASK-train.tsv and TASK-dev.tsv of every task. Return the number of rows of each file."""
     make_folder(folder)
     written = {}
     for task in TASKS:
@@ -55,7 +55,7 @@ def _cells(sentence: Sentence) -> tuple[str, ...]:
 
 
 def _sentence(task: SentenceTask, split: Split, number: int, seed: int, seen: set[str]) -> Sentence:
-    """The row of that number: drawn until it is neither too short nor too long nor seen before."""
+    """Return the row of a number, drawn until it is new and of an allowed length."""
     rng = random.Random(f"fables/{task}/{split}/{seed}/{number}")
     while True:
         sentence = _draw(task, split, number, seed, rng)
@@ -79,6 +79,6 @@ def _draw(task: SentenceTask, split: Split, number: int, seed: int, rng: random.
 
 
 def _dealt(task: SentenceTask, split: Split, number: int, seed: int, size: int) -> int:
-    """A number below `size`: every run of `size` rows has each once, in an order of its own."""
+    """Return a number below `size`. Each run of `size` rows has every number once, in a random order."""
     run, place = divmod(number, size)
     return random.Random(f"fables/{task}/{split}/{seed}/deal/{run}").sample(range(size), size)[place]

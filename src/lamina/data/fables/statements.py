@@ -1,7 +1,7 @@
-"""Facts of the fables told in one sentence, and pairs of such sentences that share some or all of them.
+"""Sentences that state facts of the fables, and pairs of sentences that share some or all facts.
 
-What a pair shares is known from its facts, not from its words: the same fact is told by other templates, and other facts by
-the same ones, with swapped values, another number or the opposite relation.
+The facts of a pair decide what it shares, not its words. Different templates state the same fact. The same templates state
+different facts, with swapped values, another number or the opposite relation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lamina.data.fables.names import Split
 from lamina.data.fables.schema import ArticleKind, Naming, Relation
 from lamina.data.fables.values import FreshValues
 
-# What a shared part of two statements adds to their similarity of at most 5.
+# How much each shared element of two statements adds to their similarity of at most 5.
 KIND, NAME, RELATIONS, VALUES = 1.0, 1.6, 1.2, 1.2
 STEP: Final = 0.2
 
@@ -47,7 +47,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One or two facts of one thing."""
+    """One or two facts about one thing."""
 
     kind: ArticleKind
     naming: Naming
@@ -63,7 +63,7 @@ class Statement:
 
 
 def statement(source: FreshValues, facts: int, *, unlike: ArticleKind | None = None) -> Statement:
-    """Some facts of a new thing, of another kind than `unlike`."""
+    """Return a statement with some facts about a new thing, of another kind than `unlike`."""
     kind = source.rng.choice([kind for kind in KINDS if kind is not unlike])
     source.base = source.rng.randint(1100, 1650)
     return Statement(kind, kind.naming(source), _facts(kind, source, facts))
@@ -79,7 +79,7 @@ def _fact(relation: Relation, source: FreshValues) -> Fact:
 
 
 def opposed(source: FreshValues) -> Statement:
-    """Two facts that are easily mistaken for each other: who won and who lost."""
+    """Return a statement of two facts that are easily confused, such as who won and who lost."""
     kind = source.rng.choice([kind for kind in KINDS if any(relation.opposite for relation in kind.relations)])
     source.base = source.rng.randint(1100, 1650)
     relation = source.rng.choice([relation for relation in kind.relations if relation.opposite])
@@ -87,7 +87,7 @@ def opposed(source: FreshValues) -> Statement:
     return Statement(kind, kind.naming(source), (_fact(relation, source), _fact(other, source)))
 
 
-# Changes that make another statement of it
+# Changed statements
 
 
 def renamed(given: Statement, source: FreshValues) -> Statement:
@@ -95,7 +95,7 @@ def renamed(given: Statement, source: FreshValues) -> Statement:
 
 
 def revalued(given: Statement, source: FreshValues) -> Statement:
-    """One of its values is another one."""
+    """Return the statement with one value changed."""
     place = source.rng.randrange(len(given.facts))
     old = given.facts[place]
     fact = _fact(old.relation, source)
@@ -107,13 +107,13 @@ def revalued(given: Statement, source: FreshValues) -> Statement:
 
 
 def swapped(given: Statement) -> Statement:
-    """Each of two facts has the value of the other."""
+    """Return the statement with the values of its two facts exchanged."""
     first, second = given.facts
     return replace(given, facts=(replace(first, value=second.value), replace(second, value=first.value)))
 
 
 def turned(given: Statement, source: FreshValues) -> Statement:
-    """The first fact that has an opposite is told of the opposite, with the same value; else it is another fact."""
+    """Return the statement with the opposite of its first fact that has one, and the same value; else with another fact."""
     for place, fact in enumerate(given.facts):
         if fact.relation.opposite and fact.relation.opposite not in given.relations:
             other = replace(fact, relation=given.kind.relation(fact.relation.opposite))
@@ -122,7 +122,7 @@ def turned(given: Statement, source: FreshValues) -> Statement:
 
 
 def with_other_facts(given: Statement, source: FreshValues, *, keep: int) -> Statement:
-    """Only `keep` facts stay, the others are of other relations."""
+    """Return the statement with `keep` of its facts, and other relations for the rest."""
     fresh = _facts(given.kind, source, len(given.facts) - keep, without=frozenset(given.relations))
     return replace(given, facts=given.facts[:keep] + fresh)
 
@@ -131,13 +131,13 @@ def with_other_facts(given: Statement, source: FreshValues, *, keep: int) -> Sta
 
 
 def tell(given: Statement, source: FreshValues, *, plans: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
-    """A sentence of its facts, and the templates that it used; by none of `plans` where others are left."""
+    """Return a sentence of the facts, and its templates. They are not among `plans` if there are others."""
     chosen = tuple(_plan(fact.relation, source, plans) for fact in given.facts)
     return tell_by(given, chosen, source), chosen
 
 
 def tell_by(given: Statement, plans: Sequence[str], source: FreshValues) -> str:
-    """A sentence of its facts by these templates, one a fact."""
+    """Return a sentence of the facts by these templates, one a fact."""
     clauses = [
         _fill(plan, given.naming, fact.value, first=place == 0)
         for place, (plan, fact) in enumerate(zip(plans, given.facts, strict=True))
@@ -153,7 +153,7 @@ def _plan(relation: Relation, source: FreshValues, plans: Sequence[str]) -> str:
 
 
 def _fill(plan: str, naming: Naming, value: str, *, first: bool) -> str:
-    """A clause without its full stop: the thing by its name at first, then as a noun or a pronoun."""
+    """Return a clause without its full stop. The thing has its name at first, then a noun or a pronoun."""
     named = not first
 
     def slot(match: re.Match[str]) -> str:
@@ -171,7 +171,7 @@ def _fill(plan: str, naming: Naming, value: str, *, first: bool) -> str:
 
 
 def paraphrase_pair(same: bool, rng: random.Random, split: Split) -> tuple[str, str]:
-    """Two sentences that state the same, or that only seem to."""
+    """Return two sentences that state the same facts, or that only look alike."""
     source = FreshValues(rng, split)
     one = opposed(source) if rng.random() < 0.4 else statement(source, 1)
     first, plans = tell(one, source)
@@ -185,7 +185,7 @@ def paraphrase_pair(same: bool, rng: random.Random, split: Split) -> tuple[str, 
 
 
 def _lookalike(one: Statement, source: FreshValues) -> Statement:
-    """Another statement: now and then merely of the same thing or of the same relations, mostly one of much the same words."""
+    """Return another statement, mostly of nearly the same words, sometimes only of the same thing or relations."""
     if source.rng.random() < 0.3:
         again = with_other_facts(one, source, keep=0)
         return again if source.rng.random() < 0.5 else renamed(revalued(one, source), source)
@@ -199,7 +199,7 @@ def _lookalike(one: Statement, source: FreshValues) -> Statement:
 
 
 def similar_pair(rng: random.Random, split: Split) -> tuple[str, str, float]:
-    """Two sentences and how similar what they say is, 0 to 5."""
+    """Return two sentences and their similarity, 0 to 5."""
     source = FreshValues(rng, split)
     facts = rng.choice((1, 2))
     one = opposed(source) if facts == 2 and rng.random() < 0.4 else statement(source, facts)
@@ -215,7 +215,7 @@ def similar_pair(rng: random.Random, split: Split) -> tuple[str, str, float]:
 
 
 def _relative(one: Statement, source: FreshValues) -> Statement:
-    """Another statement, as near to it as chance has it."""
+    """Return another statement of random similarity."""
     near = source.rng.random()
     if near < 0.14:
         return one
@@ -237,9 +237,9 @@ def _relative(one: Statement, source: FreshValues) -> Statement:
 
 
 def similarity(one: Statement, other: Statement) -> float:
-    """0 to 5 in steps of 0.2: what two statements share of kind, name, relations and values.
+    """Return how much two statements share of kind, name, relations and values: 0 to 5 in steps of 0.2.
 
-    A value counts only with its relation: who won one battle is not who lost another.
+    A value counts only with its relation: the winner of one battle is not the loser of another.
     """
     if one.kind is not other.kind:
         return 0.0
@@ -249,5 +249,5 @@ def similarity(one: Statement, other: Statement) -> float:
 
 
 def _shared(one: AbstractSet[object], other: AbstractSet[object]) -> float:
-    """The share of both that is in both."""
+    """Return the share of all elements that both sets have."""
     return 2 * len(one & other) / (len(one) + len(other))

@@ -1,4 +1,4 @@
-"""What facts are made of: a source of names and numbers that never repeats itself, and makers that draw from it."""
+"""The values of facts: a source of names and numbers without repeats, and functions that draw from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lamina.data.fables.names import LEXICONS, Lexicon, Split
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The text that stands in the sentence, and shorter forms of it that count as right answers too."""
+    """The text of a value in its sentence, and shorter forms that are right answers too."""
 
     text: str
     alternatives: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Value:
 
 @dataclass(slots=True)
 class FreshValues:
-    """Draws for one article. Whatever was drawn once is not drawn again, so no two facts share a value."""
+    """A random source for one article. It draws nothing twice, so no two facts share a value."""
 
     rng: random.Random
     split: Split
@@ -33,7 +33,7 @@ class FreshValues:
         return LEXICONS[self.split]
 
     def fresh(self, draw: Callable[[], str]) -> str:
-        """The first draw that was not seen before; after many attempts a repeat is let through."""
+        """Return the first draw that is new; after many attempts, a repeat."""
         text = draw()
         for _ in range(50):
             if text not in self.used:
@@ -43,13 +43,13 @@ class FreshValues:
         return text
 
     def fresh_of(self, options: Sequence[str]) -> str:
-        """One of the options, if possible one that was not taken before."""
+        """Return a random option, if possible one that was not taken before."""
         text = self.rng.choice([option for option in options if option not in self.used] or options)
         self.used.append(text)
         return text
 
     def joined(self, heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
-        """A head and a tail that do not repeat a letter three times or echo each other."""
+        """Return a head and a tail, joined. The head ends neither with the tail nor with its first letter."""
         head = self.fresh_of(heads)
         fitting = [tail for tail in tails if tail[0] != head[-1] and not head.lower().endswith(tail)]
         return head + self.rng.choice(fitting)
@@ -75,7 +75,7 @@ ValueDraw = Callable[[FreshValues], Value]
 
 
 def _bare(text: str) -> tuple[str, ...]:
-    """The text without its article, where it has one."""
+    """Return the text without its article, or nothing if it has none."""
     for article in ("a ", "an ", "the "):
         if text.startswith(article):
             return (text[len(article) :],)
@@ -92,7 +92,7 @@ def river(source: FreshValues) -> Value:
 
 
 def _named(forms: tuple[str, ...]) -> ValueDraw:
-    """A landmark: one of the forms with a made-up name in it."""
+    """Return a draw of landmarks: one of the forms with a synthetic name in it."""
 
     def draw(source: FreshValues) -> Value:
         text = source.rng.choice(forms).format(source.surname())
@@ -106,7 +106,7 @@ waters: Final = _named(("Lake {}", "the Bay of {}", "the Gulf of {}", "the {} Se
 
 
 def languages(source: FreshValues) -> Value:
-    """Two languages: ``Lorverish and Old Tanethish``."""
+    """Return two languages, such as ``Lorverish and Old Tanethish``."""
     first, second = (source.river().removesuffix("e") for _ in range(2))
     return Value(f"{first}ish and Old {second}ish")
 
@@ -116,7 +116,7 @@ def person(source: FreshValues) -> Value:
 
 
 def year(low: int, high: int) -> ValueDraw:
-    """A year between `low` and `high` years after the birth of the entity."""
+    """Return a draw of years, `low` to `high` years after the birth of the entity."""
     return lambda source: Value(source.year(low, high))
 
 
@@ -126,7 +126,7 @@ def month(source: FreshValues) -> Value:
 
 
 def count(low: int, high: int, unit: str = "", *, step: int = 1) -> ValueDraw:
-    """A number with its unit, such as ``1,200 sheep``; the number alone is right too."""
+    """Return a draw of numbers with a unit, such as ``1,200 sheep``; the number alone is right too."""
 
     def draw(source: FreshValues) -> Value:
         number = source.fresh(lambda: f"{source.rng.randrange(low, high + 1, step):,}")
@@ -136,7 +136,7 @@ def count(low: int, high: int, unit: str = "", *, step: int = 1) -> ValueDraw:
 
 
 def pick(*options: str) -> ValueDraw:
-    """One of the options; an option's leading article is not part of the shorter form."""
+    """Return a draw of one option. The shorter form of an option leaves out its article."""
 
     def draw(source: FreshValues) -> Value:
         text = source.fresh(lambda: source.rng.choice(options))
@@ -146,7 +146,7 @@ def pick(*options: str) -> ValueDraw:
 
 
 def listing(size: int, *options: str) -> ValueDraw:
-    """Several of the options: ``copper, wool and salted fish``."""
+    """Return a draw of several options, such as ``copper, wool and salted fish``."""
 
     def draw(source: FreshValues) -> Value:
         chosen = [source.fresh(lambda: source.rng.choice(options)) for _ in range(size)]

@@ -1,0 +1,103 @@
+"""Tasks of Label Studio, as its exports JSON and JSON-MIN hold them -> rows.
+
+A task has the columns of its `data`. Marked spans of text become its answers; those of all annotators count, each once. They
+replace answers in the data. A chosen class becomes its label. An annotation without spans is an unanswerable question. A task
+without annotations has no answers, which is a problem unless answers are ignored. Cancelled annotations are ignored.
+
+In JSON-MIN a task is a flat row already. There a task without spans lacks the column of answers, so it is unanswerable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from lamina.data.problems import Fault, describe_value
+from lamina.data.question_columns import QUESTION_COLUMNS
+
+_ANNOTATIONS: Final = ("annotations", "completions")  # the second is the name in exports before version 1.0
+_MIN_KEYS: Final = frozenset({"annotation_id", "annotator"})
+
+
+def is_export(items: Sequence[object]) -> bool:
+    """Return whether a list holds tasks of Label Studio, by its first item."""
+    first = items[0] if items else None
+    if not isinstance(first, Mapping):
+        return False
+    whole = isinstance(first.get("data"), Mapping) and any(isinstance(first.get(key), list) for key in _ANNOTATIONS)
+    return whole or first.keys() >= _MIN_KEYS
+
+
+def exported_rows(tasks: Sequence[object]) -> list[Mapping[str, object] | Fault]:
+    """Return the tasks as rows with the columns of their data, and with `answers`, `label` and `id` if they are known."""
+    flat = dict.fromkeys(key for task in tasks if isinstance(task, Mapping) and task.keys() >= _MIN_KEYS for key in task)
+    return [_row(task, flat) for task in tasks]
+
+
+def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault:
+    """Return a task as a row. `flat` has the keys of all tasks of JSON-MIN, with None for what a task lacks."""
+    if not isinstance(task, Mapping):
+        return Fault(f"expected a task, found {describe_value(task)}")
+    if task.keys() >= _MIN_KEYS:
+        return {**flat, **{key: _flat_value(value) for key, value in task.items()}}
+    data = task.get("data")
+    if not isinstance(data, Mapping):
+        return Fault(f"expected a task with data, found {describe_value(data)} as its data")
+    row: dict[str, object] = {"id": task.get("id"), **data}
+    results = list(_results(task))
+    spans = [span for value in results if (span := _span(value, _context(data))) is not None]
+    classes = [choice for value in results if isinstance(choices := value.get("choices"), list) for choice in choices]
+    given = [key for key in data if str(key).lower() in ("answer", "answers")]
+    if spans or (_is_annotated(task) and not given):
+        row = {key: value for key, value in row.items() if key not in given}
+        row["answers"] = [dict(span) for span in dict.fromkeys(tuple(span.items()) for span in spans)]
+    if classes and "label" not in data:
+        row["label"] = classes[0]
+    return row
+
+
+def _flat_value(value: object) -> object:
+    """Return a value of JSON-MIN. The first of several choices is the class."""
+    if isinstance(value, Mapping) and isinstance(value.get("choices"), list) and value["choices"]:
+        return value["choices"][0]
+    return value
+
+
+def _is_annotated(task: Mapping[str, object]) -> bool:
+    return any(True for _ in _annotations(task))
+
+
+def _annotations(task: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for key in _ANNOTATIONS:
+        found = task.get(key)
+        for annotation in found if isinstance(found, list) else ():
+            if isinstance(annotation, Mapping) and not annotation.get("was_cancelled"):
+                yield annotation
+
+
+def _results(task: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """Yield the values of all results of a task."""
+    for annotation in _annotations(task):
+        results = annotation.get("result")
+        for result in results if isinstance(results, list) else ():
+            value = result.get("value") if isinstance(result, Mapping) else None
+            if isinstance(value, Mapping):
+                yield value
+
+
+def _span(value: Mapping[str, object], context: str) -> dict[str, object] | None:
+    """Return the answer that a result marks, or None if it marks no span.
+
+    Some exports leave out the text of a span. Spans of HTML have no offsets, so the answer is searched in the context.
+    """
+    start, end, text = value.get("start"), value.get("end"), value.get("text")
+    if start is None or end is None:
+        return None
+    if not isinstance(text, str):
+        text = context[start:end] if type(start) is int and type(end) is int else None
+    return {"text": text, "answer_start": start if type(start) is int else None}
+
+
+def _context(data: Mapping[str, object]) -> str:
+    lower = {str(key).lower(): value for key, value in data.items()}
+    return next((text for name in QUESTION_COLUMNS["context"] if isinstance(text := lower.get(name), str)), "")

@@ -1,0 +1,102 @@
+"""The columns of a table that hold questions, by their usual names in any case.
+
+If several columns fit, the first in the order of `QUESTION_COLUMNS` is taken. One line on standard error names the columns
+if any has another than its standard name, or if several fit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lamina.data.problems import short
+from lamina.errors import LaminaError
+
+QUESTION_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "question": ("question", "query"),
+    "context": ("context", "passage", "paragraph", "text"),
+    "answers": ("answers", "answer", "answer_text", "label", "text"),
+    "answer_start": ("answer_start", "start"),
+    "id": ("id",),
+    "title": ("title", "article"),
+}
+_STANDARD: Final = frozenset({"question", "context", "answers", "answer", "answer_start", "id", "title", "article"})
+
+_SURE: Final = frozenset(  # columns that no table of sentences has beside a question
+    ("context", "passage", "paragraph", "answers", "answer", "answer_text", "answer_start")
+)
+
+_log: Final = logging.getLogger("lamina")
+_noted: Final[set[str]] = set()
+
+
+def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
+    """Return the name under which each column of a table of questions is read.
+
+    A taken column has the name of its role, any other its own name in lower case. Answers are read as `answers` or
+    `answer`; only cells of `answers` may be JSON. A table without questions or contexts raises LaminaError.
+    """
+    lower = {name.lower(): name for name in reversed(header)}
+    taken: dict[str, str] = {}  # role -> column
+    for role, usual in QUESTION_COLUMNS.items():
+        fitting = [lower[name] for name in usual if name in lower and lower[name] not in taken.values()]
+        if fitting:
+            taken[role] = fitting[0]
+    if missing := [role for role in ("question", "context") if role not in taken]:
+        raise LaminaError(
+            f"{file}: the header needs the columns question, context, answer (or answers), but has no {missing[0]}: "
+            f"found {short(', '.join(header), 80)!r}. Fix: name the column {missing[0]}"
+        )
+    _note_columns(file, taken, lower)
+    names = {column: lowered for lowered, column in lower.items()}
+    for role, column in taken.items():
+        if column.lower() not in _STANDARD:
+            names[column] = "answer" if role == "answers" else role
+    return {column: names.get(column, column) for column in header}
+
+
+def fits_questions(header: Sequence[str]) -> bool:
+    """Return whether a table can be read as questions to contexts."""
+    lower = {name.lower() for name in header}
+    return all(not lower.isdisjoint(QUESTION_COLUMNS[role]) for role in ("question", "context"))
+
+
+def holds_questions(header: Sequence[str]) -> bool:
+    """Return whether a table surely holds questions to contexts.
+
+    The columns question, text and label alone may be a table of sentences too.
+    """
+    lower = {name.lower() for name in header}
+    return fits_questions(header) and not lower.isdisjoint(_SURE)
+
+
+def _note_columns(file: str, taken: Mapping[str, str], lower: Mapping[str, str]) -> None:
+    clauses = []
+    for role, column in taken.items():
+        rest = [lower[name] for name in QUESTION_COLUMNS[role] if name in lower and name not in _STANDARD | {column.lower()}]
+        unused = [name for name in rest if name not in taken.values()]
+        if column.lower() not in _STANDARD or unused:
+            clauses.append(column_clause(role, column, unused))
+    note_once(file, clauses)
+
+
+def column_clause(role: str, column: str, unused: Sequence[str]) -> str:
+    """Return which column a role is read from, and which columns would fit as well.
+
+    >>> column_clause("context", "passage", ["text"])
+    "context from 'passage' (not 'text')"
+    """
+    others = f" (not {', '.join(map(repr, unused))})" if unused else ""
+    return f"{role} from {column!r}{others}"
+
+
+def note_once(file: str, clauses: Sequence[str]) -> None:
+    """Log one line on the columns that are read, once a process. Without clauses there is nothing to say.
+
+    Without a configuration of `logging` the line goes to standard error.
+    """
+    line = f"{file}: columns: {', '.join(clauses)}"
+    if clauses and line not in _noted:
+        _noted.add(line)
+        _log.warning(line)

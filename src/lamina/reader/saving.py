@@ -1,0 +1,116 @@
+"""A reader on disk and on the hub: a run folder without the state of its training, with a model card."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from lamina.encoder.files import tensor_names
+from lamina.encoder.load import folder_of, line
+from lamina.errors import LaminaError
+from lamina.model.weights import Weights, trained_weights
+from lamina.reader.model_card import model_card
+from lamina.runs.load import Trained
+from lamina.tasks.kind import ScoreTable
+from lamina.training.task_group import decisions_json
+from lamina.utils.files import make_folder, read_json, replacing, write_atomically, write_json
+from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
+
+__all__ = ["push", "save"]
+
+
+def save(trained: Trained, folder: Path, *, name: str | None = None, license: str | None = None) -> Run:
+    """Write a folder that `lamina.load` opens; return its paths.
+
+    Args:
+        trained: The model, its tokenizer and its decisions.
+        folder: The new folder; it may exist if it is empty.
+        name: What the model card tells others to load; None for the path of the folder.
+        license: The license of the model, for its card.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise LaminaError(f"{folder}: exists and is not empty. Fix: save into a new folder")
+    make_folder(folder)
+    run = Run(folder)
+    with replacing(run.model) as draft:
+        save_file({key: value.detach().cpu().contiguous() for key, value in _weights(trained).items()}, draft)
+    write_json(run.recipe, trained.recipe.model_dump(mode="json"))
+    write_json(run.encoder, trained.model.encoder.config.to_json())
+    write_atomically(run.tokenizer, trained.tokenizer.definition.encode())
+    scores = _scores(trained)
+    if scores is not None:
+        write_json(run.scores, scores)
+    card = model_card(
+        trained.recipe,
+        scores,
+        name=name or str(folder),
+        parameters=sum(parameter.numel() for parameter in trained.model.parameters()),
+        version=versions()["lamina-qa"],
+        license=license,
+    )
+    write_atomically(folder / "README.md", card.encode())
+    write_json(run.info, _info(trained))  # last: a folder with run.json is complete
+    return run
+
+
+def push(
+    trained: Trained,
+    repo_id: str,
+    *,
+    private: bool,
+    token: str | None,
+    revision: str | None,
+    commit_message: str,
+    license: str | None,
+) -> str:
+    """Save into a temporary folder, upload it to the hub, and return the address of the commit."""
+    from huggingface_hub import HfApi
+
+    with tempfile.TemporaryDirectory() as temporary:
+        save(trained, Path(temporary), name=repo_id, license=license)
+        hub = HfApi(token=token)
+        try:
+            hub.create_repo(repo_id, private=private, exist_ok=True)
+            if revision is not None:
+                hub.create_branch(repo_id, branch=revision, exist_ok=True)
+            done = hub.upload_folder(repo_id=repo_id, folder_path=temporary, revision=revision, commit_message=commit_message)
+        except Exception as error:  # the hub's client raises dozens of kinds, and each means that the upload failed
+            raise LaminaError(
+                f"{repo_id}: cannot be uploaded to the hub ({line(error)}). Fix: check the name and log in with `hf auth login`"
+            ) from None
+    return str(done.commit_url)
+
+
+def _weights(trained: Trained) -> Weights:
+    """Return what to store: the trained weights if the encoder below can be loaded again anywhere, else all weights."""
+    whole = dict(trained.model.state_dict())
+    run = trained.run
+    if run is None or not run.model.is_file() or set(tensor_names((run.model,))) >= whole.keys():
+        return whole
+    local = folder_of(trained.recipe.encoder.model) is not None or run.read_info().get("encoder", {}).get("folder")
+    return whole if local else trained_weights(trained.model)
+
+
+def _scores(trained: Trained) -> ScoreTable | None:
+    """Return the scores of the run on its dev set, if there are any."""
+    if trained.run is None or not trained.run.scores.is_file():
+        return None
+    scores: ScoreTable = read_json(trained.run.scores)
+    return scores
+
+
+def _info(trained: Trained) -> RunInfo:
+    """Return the content of run.json."""
+    old: RunInfo = {} if trained.run is None else trained.run.read_info()
+    encoder = old.get("encoder", {})
+    return {
+        **old,
+        "format": FORMAT,
+        "versions": old.get("versions", versions()),
+        "seed": trained.recipe.train.seed,
+        "encoder": {"name": encoder.get("name", trained.recipe.encoder.model), "sha256": encoder.get("sha256")},
+        "tasks": decisions_json({name: trained.decision(name) for name in trained.recipe.tasks}),
+        "finished": True,
+    }

@@ -1,0 +1,175 @@
+"""Data that `lamina.train` is given in memory -> files in the run folder, and a recipe that names them.
+
+The rows become ordinary data files, so a run on them is resumed, inspected and compared like any other run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from lamina.config.parse import parse_recipe
+from lamina.config.recipe import Recipe
+from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.in_memory import rows_of
+from lamina.data.plain_values import plain_value
+from lamina.data.sentences import ColumnOptions
+from lamina.errors import LaminaError
+from lamina.tasks.checks import of_task
+from lamina.tasks.kind import DataLike
+from lamina.tasks.registry import kind_of
+from lamina.utils.files import make_folder, read_bytes, write_atomically
+from lamina.utils.run_folder import Run
+
+Given = DataLike | Mapping[str, DataLike]
+Split = Literal["train", "dev"]
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """A recipe that names its data, and the content of the files that the run folder must hold for it."""
+
+    recipe: Recipe
+    files: Mapping[Path, bytes]
+
+    @contextmanager
+    def stored(self, run: Run) -> Iterator[None]:
+        """Write the files for the time of a run. If the run fails before it begins, remove them again."""
+        if not self.files:
+            yield
+            return
+        if run.recipe.exists():
+            self._check_same()
+            yield
+            return
+        fresh = not run.path.exists()
+        for path, content in self.files.items():
+            make_folder(path.parent)
+            write_atomically(path, content)
+        try:
+            yield
+        finally:
+            if not run.recipe.exists():
+                shutil.rmtree(run.path if fresh else run.data)
+
+    def _check_same(self) -> None:
+        """Raise LaminaError if a run is resumed with other rows."""
+        for path, content in self.files.items():
+            if not path.is_file() or read_bytes(path) != content:
+                raise LaminaError(
+                    f"{path}: the rows have changed since this run began. Fix: choose another folder, or leave out resume"
+                )
+
+
+def with_data(recipe: Recipe, run: Run, data: Given | None, dev: Given | bool) -> GivenData:
+    """Return the recipe with the data of the caller. Rows are checked, but nothing is written yet.
+
+    With training data of the caller, the dev set of the recipe is left out: it is about other texts.
+    """
+    if data is None and isinstance(dev, bool):
+        return GivenData(recipe, {})
+    values = recipe.model_dump(mode="json")
+    files: dict[Path, bytes] = {}
+    splits: tuple[tuple[Split, Given | bool | None], ...] = (("train", data), ("dev", dev))
+    for split, given in splits:
+        if given is None or isinstance(given, bool):
+            continue
+        for task, source in _by_task(recipe, split, given).items():
+            values["tasks"][task]["data"][split] = _name_of(recipe, run, task, split, source, files)
+    for options in values["tasks"].values():
+        if data is not None and isinstance(dev, bool):
+            options["data"]["dev"] = None
+        if not isinstance(dev, bool):
+            options["data"]["dev_every"] = None
+    return GivenData(parse_recipe(values), files)
+
+
+def _by_task(recipe: Recipe, split: Split, given: Given) -> dict[str, DataLike]:
+    """Return the data of each task."""
+    argument = "data" if split == "train" else "dev"
+    if isinstance(given, Mapping) and given and set(given) <= set(recipe.tasks):
+        if missing := [task for task in recipe.tasks if task not in given and split == "train"]:
+            raise LaminaError(f"{argument}: the task {missing[0]!r} has no data. Fix: add {missing[0]!r} to the mapping")
+        return dict(given)
+    if len(recipe.tasks) > 1:
+        names = ", ".join(recipe.tasks)
+        raise LaminaError(f"{argument}: the recipe has the tasks {names}. Fix: give a mapping from each task to its data")
+    return {next(iter(recipe.tasks)): given}
+
+
+def _name_of(recipe: Recipe, run: Run, task: str, split: Split, source: DataLike, files: dict[Path, bytes]) -> str:
+    """Return the name of data for the recipe; add the content of its file if it is in memory."""
+    if isinstance(source, str | Path):
+        return str(source)
+    ending, content, checked = _content(source, recipe.tasks[task].data.columns)
+    try:
+        kind_of(recipe.tasks[task]).read(recipe.tasks[task], checked)
+    except LaminaError as error:
+        where = "" if split == "train" else "dev: "
+        raise LaminaError(of_task(task, f"{where}{error}")) from None
+    stem = split if len(recipe.tasks) == 1 else f"{task}-{split}"
+    path = run.data.resolve() / f"{stem}{ending}"
+    files[path] = content
+    return str(path)
+
+
+def _content(source: DataLike, columns: ColumnOptions) -> tuple[str, bytes, Any]:
+    """Return the ending and the content of the file for data in memory, and the data in a form that can be read twice."""
+    if isinstance(source, Mapping) and isinstance(source.get("data"), list):  # a SQuAD object
+        corpus = plain_value(source)
+        return ".json", json.dumps(corpus, ensure_ascii=False).encode(), corpus
+    objects = source if isinstance(source, Sequence) and source else ()
+    if examples := [item for item in objects if isinstance(item, Example)]:
+        return ".jsonl", _lines(_example_rows(examples)), source
+    if sentences := [item for item in objects if isinstance(item, Sentence)]:
+        return ".jsonl", _lines(_sentence_row(sentence, columns) for sentence in sentences), source
+    rows = rows_of(source)
+    return ".jsonl", _lines(rows), rows
+
+
+def _lines(rows: Any) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _example_rows(examples: Sequence[Example]) -> Iterator[dict[str, object]]:
+    """Yield rows of questions; a question with several contexts is one row with paragraphs."""
+    if len({example.group for example in examples}) == len(examples):
+        for example in examples:
+            answers = _answers(example.answers)
+            yield {
+                "id": example.id,
+                "question": example.question,
+                "context": example.context,
+                "answers": answers,
+                "title": example.article,
+            }
+        return
+    ordered = sorted(examples, key=lambda example: example.group)  # stable: contexts keep their order
+    for group, members in groupby(ordered, key=lambda example: example.group):
+        of_group = list(members)
+        texts = dict.fromkeys(answer.text for example in of_group for answer in example.answers)
+        first = of_group[0]
+        qa = {"id": group, "question": first.question, "answers": list(texts), "article": first.article}
+        paragraphs = [{"contents": example.context, "answers": _answers(example.answers)} for example in of_group]
+        yield {"qa": qa, "paragraphs": paragraphs}
+
+
+def _answers(answers: Sequence[Answer]) -> list[dict[str, object]]:
+    return [{"text": answer.text, "answer_start": answer.start} for answer in answers]
+
+
+def _sentence_row(sentence: Sentence, columns: ColumnOptions) -> dict[str, object]:
+    """Return a sentence as a row, under the names of the columns that the recipe reads."""
+    pair = sentence.second is not None
+    row: dict[str, object] = {
+        columns.id or "id": sentence.id,
+        columns.first or ("sentence1" if pair else "sentence"): sentence.first,
+        columns.label or "label": sentence.label,
+    }
+    return row | {columns.second or "sentence2": sentence.second} if pair else row

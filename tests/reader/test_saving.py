@@ -1,0 +1,202 @@
+"""`Reader.save` and `Reader.push_to_hub`: what they write, and that `lamina.load` opens it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import ModelCard
+
+import lamina
+from lamina.data.squad import to_squad
+from lamina.reader.model_card import model_card
+from tests import tiny
+from tests.golden import TRAINED
+from tests.hub_server import TOKEN, running_hub
+
+STORY = "The heron was born in 1807. It lives in a ruined mill by the sea."
+QUESTIONS = ["When was the heron born?", "Where does the heron live?", "Who painted the heron?"]
+FILES = {"README.md", "encoder.json", "model.safetensors", "recipe.json", "run.json", "scores.json", "tokenizer.json"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small corpus, a recipe, a checkpoint, and a run that trains only a head on the frozen checkpoint."""
+    folder = tmp_path_factory.mktemp("saving")
+    for name in ("train", "dev"):
+        (folder / f"{name}.json").write_text(json.dumps(to_squad(tiny.corpus(6))))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    shutil.copytree(TRAINED, folder / "checkpoint")
+    frozen = {"encoder.model": str(folder / "checkpoint"), "encoder.pretrained": True, "tune.layers": 0, "train.epochs": 0.5}
+    lamina.train(folder / "small.toml", folder / "frozen", settings=frozen)
+    return folder
+
+
+def replies(reader: lamina.Reader) -> list[lamina.Reply]:
+    return [*reader.answer(QUESTIONS, STORY, top_k=3), *reader.answer(QUESTIONS, STORY, threshold=1e6)]
+
+
+def test_a_saved_run_has_the_same_answers_and_no_training_state(folder: Path, tmp_path: Path) -> None:
+    run = lamina.train(folder / "small.toml", tmp_path / "run", settings={"train.epochs": 0.5})
+    reader = lamina.load(run.path, device="cpu")
+    saved = reader.save(tmp_path / "saved")
+    assert {file.name for file in saved.path.iterdir()} == FILES
+    again = lamina.load(saved.path, device="cpu")
+    assert replies(again) == replies(reader)
+    assert again.decision == reader.decision and again.recipe == reader.recipe
+    assert again.evaluate(str(folder / "dev.json")) == reader.evaluate(str(folder / "dev.json"))
+    twice = lamina.load(again.save(tmp_path / "twice").path, device="cpu")
+    assert replies(twice) == replies(reader)
+    assert (tmp_path / "twice" / "model.safetensors").read_bytes() == saved.model.read_bytes()
+
+
+def test_a_frozen_encoder_in_a_folder_is_saved_with_the_model(folder: Path, tmp_path: Path) -> None:
+    """The folder of the encoder is on this machine only, so the saved folder must not need it."""
+    shutil.copytree(folder / "checkpoint", tmp_path / "checkpoint")
+    shutil.copytree(folder / "frozen", tmp_path / "frozen")
+    recipe = json.loads((tmp_path / "frozen" / "recipe.json").read_text())
+    recipe["encoder"]["model"] = str(tmp_path / "checkpoint")
+    (tmp_path / "frozen" / "recipe.json").write_text(json.dumps(recipe))
+    reader = lamina.load(tmp_path / "frozen", device="cpu")
+    saved = reader.save(tmp_path / "saved")
+    assert saved.model.stat().st_size > 10 * (tmp_path / "frozen" / "model.safetensors").stat().st_size
+    expected = replies(reader)
+    shutil.rmtree(tmp_path / "checkpoint")
+    assert replies(lamina.load(saved.path, device="cpu")) == expected
+
+
+def test_the_default_encoder_is_not_saved_with_a_head(folder: Path, tmp_path: Path) -> None:
+    settings = {"encoder.model": "minilm", "encoder.pretrained": True, "tune.layers": 0, "train.epochs": 0.1}
+    run = lamina.train(folder / "small.toml", tmp_path / "run", settings=settings, dev=False)
+    reader = lamina.load(run.path, device="cpu")
+    saved = reader.save(tmp_path / "saved")
+    assert saved.model.stat().st_size < 1e6, "MiniLM has 90 MB and comes with Lamina"
+    assert replies(lamina.load(saved.path, device="cpu")) == replies(reader)
+    card = ModelCard.load(saved.path / "README.md")
+    assert card.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+    assert not saved.scores.exists() and "## Scores\n\nLamina did not measure any." in card.text
+
+
+def test_a_checkpoint_is_saved_as_a_run(tmp_path: Path) -> None:
+    reader = lamina.load(TRAINED, device="cpu")
+    saved = reader.save(tmp_path / "saved")
+    assert replies(lamina.load(saved.path, device="cpu")) == replies(reader)
+    assert "does not know the training data" in (saved.path / "README.md").read_text()
+
+
+def test_nothing_is_overwritten(folder: Path, tmp_path: Path) -> None:
+    reader = lamina.load(folder / "frozen", device="cpu")
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(lamina.LaminaError, match=r"exists and is not empty. Fix: save into a new folder"):
+        reader.save(tmp_path)
+    with pytest.raises(lamina.LaminaError, match="exists and is not empty"):
+        reader.save(tmp_path / "mine.txt")
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+    (tmp_path / "empty").mkdir()
+    assert reader.save(tmp_path / "empty").finished
+
+
+def test_the_model_card_names_the_data_the_scores_and_the_use(folder: Path, tmp_path: Path) -> None:
+    reader = lamina.load(folder / "frozen", device="cpu")
+    saved = reader.save(tmp_path / "mill-reader", license="apache-2.0")
+    card, scores = ModelCard.load(saved.path / "README.md"), json.loads(saved.scores.read_text())
+    front = card.data.to_dict()
+    assert (front["library_name"], front["pipeline_tag"], front["license"]) == ("lamina", "question-answering", "apache-2.0")
+    assert "datasets" not in front, "a file of this machine is no dataset of the hub"
+    assert front["metrics"] == ["exact_match", "f1"] and "a file of the author, train. 20% were held out" in card.text
+    assert [heading for heading in card.text.splitlines() if heading.startswith("## ")] == [
+        "## How to use it",
+        "## Training data",
+        "## Scores",
+        "## Limits",
+    ]
+    assert f"| main | dev | F1 | {scores['tuned']['f1']:.2f} |" in card.text
+    code = card.text.split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line]) <= 5
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "confidence" in done.stdout
+
+
+def test_the_model_card_names_datasets_that_others_can_load() -> None:
+    recipe = lamina.read_recipe("sentences")
+    scores = {"sentiment": {"accuracy": 0.5, "macro_f1": 0.4}, "similarity": {"pearson": 0.8}, "overall": {"accuracy": 0.6}}
+    front: Any = ModelCard(model_card(recipe, scores, name="ada/tales", parameters=10, version="1.0")).data
+    assert front.datasets == ["fables-sentiment", "fables-paraphrase", "fables-similarity"]
+    found = {(result.dataset_name, result.metric_type): result.metric_value for result in front.eval_results or []}
+    assert found == {
+        ("fables-sentiment", "accuracy"): 0.5,
+        ("fables-sentiment", "f1"): 0.4,
+        ("fables-similarity", "pearsonr"): 0.8,
+    }
+    assert front.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_the_model_card_of_sentence_tasks(tmp_path: Path) -> None:
+    rows = [f"{number}\tthe tale {number} is {'good' if number % 2 else 'bad'}\t{number % 2}" for number in range(40)]
+    (tmp_path / "mood.tsv").write_text("\n".join(["id\tsentence\tsentiment", *rows]) + "\n")
+    values = {
+        "data": {"train": str(tmp_path / "mood.tsv"), "dev": str(tmp_path / "mood.tsv"), "classes": ["0", "1"]},
+        "head": {"type": "classification"},
+        "encoder": {"model": "tiny", "pretrained": False},
+        "window": {"length": 32, "query": 16},
+        "train": {"epochs": 0.2, "threads": 1},
+    }
+    (tmp_path / "recipe.json").write_text(json.dumps(values))
+    run = lamina.train(tmp_path / "recipe.json", tmp_path / "run")
+    reader = lamina.load(run.path, device="cpu")
+    saved = reader.save(tmp_path / "saved")
+    assert lamina.load(saved.path).classify("a good tale") == reader.classify("a good tale")
+    card = ModelCard.load(saved.path / "README.md")
+    assert card.data.pipeline_tag == "text-classification" and "accuracy" in card.data.metrics
+    assert "reader.predictions" in card.text and "no answer" not in card.text
+
+
+PUSH_AND_LOAD = """
+import sys, lamina
+reader = lamina.load(sys.argv[1], device="cpu")
+print(reader.push_to_hub("ada/mill", private=True, commit_message="The first model"))
+print(reader.push_to_hub("ada/mill", revision="v2"))
+question = "When was the heron born?", "The heron was born in 1807."
+for revision in (None, "v2"):
+    again = lamina.load("ada/mill", revision=revision, device="cpu")
+    assert again.answer(*question, threshold=1e6) == reader.answer(*question, threshold=1e6)
+pipe = lamina.pipeline("question-answering", model="ada/mill")
+assert pipe(question=question[0], context=question[1])["answer"]
+for name, token in (("ada/nothing", None), ("ada/mill", "hf_wrong")):
+    try:
+        lamina.load(name, token=token, revision="v3" if name == "ada/mill" else None)
+    except lamina.LaminaError as error:
+        print(error)
+try:
+    reader.push_to_hub("ada/other", token="hf_wrong")
+except lamina.LaminaError as error:
+    print(error)
+"""
+
+
+def test_a_model_goes_to_the_hub_and_comes_back(folder: Path, tmp_path: Path) -> None:
+    """A real client in a process of its own, against a small hub on this machine."""
+    with running_hub() as hub:
+        hidden = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        environment = hidden | {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}
+        run = [sys.executable, "-c", PUSH_AND_LOAD, str(folder / "frozen")]
+        done = subprocess.run(run, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        first, second, missing, no_revision, refused = done.stdout.splitlines()
+        repository = hub.repositories["ada/mill"]
+    assert first.startswith(f"{hub.address}/ada/mill/commit/") and second.startswith(f"{hub.address}/ada/mill/commit/")
+    assert repository.private and repository.messages == ["The first model", "Upload a Lamina model"]
+    assert repository.branches.keys() == {"main", "v2"} and set(repository.branches["main"]) == FILES
+    card = ModelCard(repository.branches["main"]["README.md"].decode())
+    assert 'lamina.load("ada/mill")' in card.text
+    assert "ada/nothing" in missing and "ada/mill" in no_revision
+    assert refused.startswith("ada/other: cannot be uploaded to the hub (") and "Fix: check the name and log in" in refused
+    for name, content in repository.branches["main"].items():
+        (tmp_path / name).write_bytes(content)
+    assert replies(lamina.load(tmp_path, device="cpu")) == replies(lamina.load(folder / "frozen", device="cpu"))

@@ -1,0 +1,177 @@
+"""`lamina.train` on data in memory: the same model as from a file, in a run that describes itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas
+import pytest
+
+import lamina
+from lamina.data.examples import Example, Sentence
+from lamina.data.sources import load_examples, load_sentences
+from tests import tiny
+
+EXAMPLES = tiny.corpus(6)
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": example.id,
+        "question": example.question,
+        "context": example.context,
+        "answer": example.answers[0].text if example.answers else None,
+        "title": example.article,
+    }
+    for example in EXAMPLES
+]
+MOODS = [{"id": str(n), "sentence": f"tale {n} is {'good' if n % 2 else 'bad'}", "label": n % 2} for n in range(40)]
+PAIRS = [Sentence(str(n), f"tale {n}", f"story {n + n % 3}", str(n % 2)) for n in range(40)]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe whose own data does not exist: only data of the caller can be trained on."""
+    folder = tmp_path_factory.mktemp("given data")
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder / "nowhere"))
+    return folder / "small.toml"
+
+
+@pytest.fixture(scope="module")
+def run(recipe: Path) -> lamina.Run:
+    overrides: dict[str, Any] = {"train.epochs": 0.5}
+    return lamina.train(recipe, recipe.parent / "run", data=ROWS, dev=ROWS, **overrides)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(pandas.DataFrame, id="DataFrame"),
+        pytest.param(datasets.Dataset.from_list, id="Dataset"),
+        pytest.param(iter, id="iterator"),
+        pytest.param(lambda rows: {name: [row[name] for row in rows] for name in rows[0]}, id="columns"),
+        pytest.param(lambda rows: EXAMPLES, id="examples"),
+    ],
+)
+def test_every_form_trains_the_same_model(run: lamina.Run, recipe: Path, tmp_path: Path, make: Any) -> None:
+    again = lamina.train(recipe, tmp_path / "run", data=make(ROWS), dev=make(ROWS), settings={"train.epochs": 0.5})
+    assert again.model.read_bytes() == run.model.read_bytes()
+    assert again.scores.read_bytes() == run.scores.read_bytes()
+
+
+def test_a_file_of_the_same_rows_trains_the_same_model(run: lamina.Run, recipe: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    named = lamina.train(recipe, tmp_path / "run", data=file, dev=str(file), settings={"train.epochs": 0.5})
+    assert named.model.read_bytes() == run.model.read_bytes() and not named.data.exists()
+
+
+def test_the_run_holds_its_data_and_its_recipe_trains_again(run: lamina.Run, tmp_path: Path) -> None:
+    data = json.loads(run.recipe.read_text())["tasks"]["main"]["data"]
+    assert Path(data["train"]) == run.data.resolve() / "train.jsonl" and Path(data["dev"]) == run.data.resolve() / "dev.jsonl"
+    assert load_examples(data["train"]) == EXAMPLES
+    again = lamina.train(run.recipe, tmp_path / "again")
+    assert again.model.read_bytes() == run.model.read_bytes()
+
+
+def test_a_stopped_run_resumes_with_the_same_rows_only(run: lamina.Run, recipe: Path, tmp_path: Path) -> None:
+    def stop(share: float, score: float) -> bool:
+        raise KeyboardInterrupt
+
+    settings = {"train.epochs": 0.5, "train.evaluate_every": 0.2}
+    whole = lamina.train(recipe, tmp_path / "whole", data=ROWS, settings=settings)
+    with pytest.raises(KeyboardInterrupt):
+        lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings, watch=stop)
+    with pytest.raises(lamina.LaminaError, match=r"train\.jsonl: the rows have changed since this run began"):
+        lamina.train(recipe, tmp_path / "run", data=ROWS[:-1], settings=settings, resume=True)
+    with pytest.raises(lamina.LaminaError, match="--resume"):
+        lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings)
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    resumed = lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings, resume=True)
+    assert resumed.model.read_bytes() == whole.model.read_bytes()
+    by_recipe = lamina.train(tmp_path / "copy" / "recipe.json", tmp_path / "copy", resume=True)
+    assert by_recipe.model.read_bytes() == whole.model.read_bytes(), "without the rows, from the files of the run"
+
+
+def test_the_dev_set_of_the_recipe_is_not_scored_on_other_training_data(recipe: Path, tmp_path: Path) -> None:
+    run = lamina.train(recipe, tmp_path / "run", data=ROWS, settings={"train.epochs": 0.1})
+    assert not run.scores.exists() and json.loads(run.recipe.read_text())["tasks"]["main"]["data"]["dev"] is None
+
+
+def test_a_mistake_names_the_row_and_leaves_nothing_behind(recipe: Path, tmp_path: Path) -> None:
+    broken = [*ROWS[:3], ROWS[3] | {"answer": "a dragon"}]
+    with pytest.raises(lamina.LaminaError, match=r"data, row 4.*'a dragon'.*Fix: ") as caught:
+        lamina.train(recipe, tmp_path / "run", data=broken)
+    assert "lamina data clean" not in str(caught.value)
+    with pytest.raises(lamina.LaminaError, match=r"dev: data, row 4"):
+        lamina.train(recipe, tmp_path / "run", data=ROWS, dev=broken)
+    with pytest.raises(lamina.LaminaError, match="holds no rows"):
+        lamina.train(recipe, tmp_path / "run", data=[])
+    with pytest.raises(lamina.LaminaError, match=r"window\.length"):
+        lamina.train(recipe, tmp_path / "run", data=ROWS, settings={"window.length": 4000})
+    with pytest.raises(TypeError, match="row 1 must be a dict, not int"):
+        lamina.train(recipe, tmp_path / "run", data=[1, 2])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'resum'"):
+        lamina.train(recipe, tmp_path / "run", data=ROWS, resum=True)
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(lamina.LaminaError, match="not a run"):
+        lamina.train(recipe, tmp_path / "mine", data=ROWS)
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def several_tasks(folder: Path) -> Path:
+    values = {
+        "tasks": {
+            "mood": {"data": {"train": "nowhere", "classes": ["0", "1"]}, "head": {"type": "classification"}},
+            "same": {
+                "data": {"train": "nowhere", "columns": {"first": "one", "second": "two", "label": "alike"}},
+                "head": {"type": "cosine"},
+            },
+        },
+        "encoder": {"model": "tiny", "pretrained": False},
+        "window": {"length": 32, "query": 16},
+        "train": {"epochs": 0.1, "threads": 1},
+    }
+    (folder / "tasks.json").write_text(json.dumps(values))
+    return folder / "tasks.json"
+
+
+def test_several_tasks_take_a_mapping(tmp_path: Path) -> None:
+    recipe = several_tasks(tmp_path)
+    run = lamina.train(recipe, tmp_path / "run", data={"mood": MOODS, "same": PAIRS}, dev={"mood": pandas.DataFrame(MOODS)})
+    assert {file.name for file in run.data.iterdir()} == {"mood-train.jsonl", "mood-dev.jsonl", "same-train.jsonl"}
+    assert set(json.loads(run.scores.read_text())) == {"mood"}
+    reader = lamina.load(run.path, device="cpu")
+    assert reader.read(PAIRS, task="same") == reader.read(str(run.data / "same-train.jsonl"), task="same") == PAIRS
+    assert reader.evaluate(MOODS, task="mood") == reader.evaluate(str(run.data / "mood-dev.jsonl"), task="mood")
+    assert load_sentences(str(run.data / "mood-train.jsonl"))[1] == Sentence("1", "tale 1 is good", None, "1")
+    with pytest.raises(lamina.LaminaError, match=r"data: the task 'same' has no data. Fix: add 'same' to the mapping"):
+        lamina.train(recipe, tmp_path / "other", data={"mood": MOODS})
+    with pytest.raises(lamina.LaminaError, match=r"data: the recipe has the tasks mood, same. Fix: give a mapping"):
+        lamina.train(recipe, tmp_path / "other", data=MOODS)
+
+
+def test_questions_with_several_contexts_keep_their_groups(recipe: Path, tmp_path: Path) -> None:
+    def context(example: Example, number: int) -> Example:
+        text, answers = (example.context, example.answers) if number else ("It rained all day.", ())
+        return replace(example, id=f"{example.id}#{number}", group=example.id, context=text, answers=answers)
+
+    examples = [context(example, number) for example in sorted(EXAMPLES, key=lambda e: e.id) for number in (0, 1)]
+    run = lamina.train(recipe, tmp_path / "run", data=examples, settings={"train.epochs": 0.1})
+    assert load_examples(str(run.data / "train.jsonl")) == examples
+
+
+def test_a_reader_scores_and_predicts_rows(run: lamina.Run) -> None:
+    reader = lamina.load(run.path, device="cpu")
+    file = str(run.data / "dev.jsonl")
+    for data in (ROWS, pandas.DataFrame(ROWS), EXAMPLES):
+        assert lamina.evaluate(reader, data) == reader.evaluate(data) == reader.evaluate(file) == reader.evaluate(Path(file))
+        assert reader.predictions(data) == reader.predictions(file)
+    unlabelled = [{"question": row["question"], "context": row["context"], "id": row["id"]} for row in ROWS]
+    assert reader.predictions(unlabelled) == reader.predictions(file), "answers are ignored"
+    assert reader.predictions([])["predictions"] == {}
