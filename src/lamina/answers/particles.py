@@ -3,9 +3,17 @@
 Most vocabularies have frequent words with their particle as one token. A span of tokens then cannot end before the particle.
 So the particle is cut if, and only if, it is a part of the last token. Where it is a token of its own, the model decides.
 
-How often the tokens of the right answer give exactly its text, on KorQuAD 1.0 dev, without and with the cut: 88.6% and 99.5%
-with multilingual-e5-small-ko-en, 72.1% and 98.8% with albert-kor-base. The cut is wrong for names that look as if they had
-a particle, such as 현정은. Words for which it is mostly wrong are left alone.
+How often the tokens of the right answer give exactly its text, in percent, without and with the cut:
+
+| questions | multilingual-e5-small-ko-en | albert-kor-base |
+| --- | --- | --- |
+| KorQuAD's pre-release, 5,488 | 87.2, 99.1 | 69.5, 98.4 |
+| TyDi-ko train, 1,625 | 88.1, 97.1 | 74.7, 92.2 |
+| KLUE-MRC, 3,946 | 85.3, 98.9 | 63.0, 97.7 |
+| KorQuAD 1.0 dev, 5,774 | 88.6, 99.5 | 72.1, 98.8 |
+
+The particles and the words that are left alone were chosen by looking at the errors in all four, so none of them is unseen.
+The cut is wrong for names that look as if they had a particle, such as 현정은.
 """
 
 from __future__ import annotations
