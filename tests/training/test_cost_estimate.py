@@ -36,6 +36,8 @@ INTERMEDIATE = {  # paper 000 gives no counts: ALBERT with its head, and the par
 KOREAN = {
     "korean-qa/koelectra": 110_180_352 + 1_538,
     "korean-qa/mbert": 177_853_440 + 1_538,
+    "korean-qa/multilingual-e5": 117_653_760 + 770,
+    "korean-qa/albert-kor": 13_186_816 + 1_538,
 }  # paper 004 gives none: encoder and head
 ABOVE = {  # paper 001: mixer and head, running statistics included
     "bertvision/LP": 2_076,

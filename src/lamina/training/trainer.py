@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from lamina.augment.synonyms import synonyms_file
 from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
 from lamina.config.parse import parse_recipe, read_recipe, settings_of
@@ -40,7 +41,7 @@ from lamina.training.recording import Recorder
 from lamina.training.steps import checkpoint_names, epoch_ends, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
-from lamina.utils.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.utils.files import make_folder, read_json, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
@@ -286,7 +287,7 @@ def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> RunIn
         "versions": versions(),
         "seed": recipe.train.seed,
         "encoder": {"name": data.source.name, "sha256": encoders.digest(data.source)},
-        "synonyms": [sha256_of(expanded(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
+        "synonyms": [sha256_of(synonyms_file(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
         "windows": [one.windows.fingerprint for split in (data.train, data.holdout) for one in split.values()],
         "device": str(device),
         "threads": torch.get_num_threads(),
