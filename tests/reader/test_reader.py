@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,20 @@ def test_runners_up(reader: lamina.Reader) -> None:
     silent = reader.answer("Who built the mill?", texts, threshold=-1e6, top_k=2)
     assert silent.text is None and silent.confidence == silent.no_answer and len(silent.others) == 2
     assert silent.others[0].text == reply.text
+
+
+def test_threshold_of_nan_is_refused(reader: lamina.Reader) -> None:
+    by_text = reader.text_by_text(["Who built the mill?"])
+    by_text.read([cases.MILL])
+    for answer in (
+        lambda threshold: reader.answer("Who built the mill?", cases.MILL, threshold=threshold),
+        lambda threshold: reader.answer("Who built the mill?", [cases.MILL, "It rained."], threshold=threshold),
+        lambda threshold: by_text.replies(threshold)[0],
+    ):
+        with pytest.raises(ValueError, match="threshold is nan"):
+            answer(math.nan)
+        assert answer(math.inf).text is not None
+        assert answer(-math.inf).text is None
 
 
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")

@@ -18,6 +18,7 @@ from lamina.cli.app import (
     Json,
     Pickle,
     Threads,
+    a_number,
     load_model,
     print_json,
 )
@@ -51,7 +52,8 @@ def ask(
     model: Annotated[str, typer.Option("--model", help=MODEL_HELP)] = DEFAULT_MODEL,
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="How many answers to show.")] = 1,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Replaces the model's own; greater answers more.")
+        float | None,
+        typer.Option("--threshold", callback=a_number, help="Replaces the model's own; greater answers more, inf always."),
     ] = None,
     device: Device = "auto",
     threads: Threads = None,

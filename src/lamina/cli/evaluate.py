@@ -16,6 +16,7 @@ from lamina.cli.app import (
     ModelArgument,
     Pickle,
     Threads,
+    a_number,
     load_model,
     print_json,
     print_scores,
@@ -103,7 +104,9 @@ def score(
     predictions: Annotated[Path, typer.Option("--predictions", help="Predictions in the official SQuAD format.")],
     null_odds: Annotated[Path | None, typer.Option("--null-odds", help="Odds of no answer, as `predict` writes them.")] = None,
     metric: Annotated[Literal["squad2", "squad1", "korquad"], typer.Option("--metric", help="Whose rules.")] = "squad2",
-    threshold: Annotated[float, typer.Option("--threshold", help="With --null-odds: above it, no answer.")] = 1.0,
+    threshold: Annotated[
+        float, typer.Option("--threshold", callback=a_number, help="With --null-odds: above it, no answer.")
+    ] = 1.0,
     missing: Annotated[Literal["error", "null"], typer.Option("--missing", help="Predictions that are not there.")] = "error",
     nfc: Annotated[bool, typer.Option("--nfc", help="With --metric korquad: compare both sides in NFC.")] = False,
     per: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, overload
@@ -64,7 +65,8 @@ class QuestionReader(TrainedReader):
     ) -> Reply | list[Reply]:
         """Answers one question or many from one text or many; each question gets the best answer that any text holds.
 
-        `threshold` replaces the model's own: a greater one gives "no answer" less often. `top_k` asks for runners-up.
+        `threshold` replaces the model's own: a greater one gives "no answer" less often, ``math.inf`` never. `top_k` asks
+        for runners-up. A threshold of nan raises ValueError.
         """
         asked, texts = texts_of("questions", questions), texts_of("context", context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
@@ -202,6 +204,8 @@ def best_quotes(trained: Trained, top_k: int) -> BestQuotes:
 
 def limit_for(trained: Trained, contexts: int, threshold: float | None) -> float:
     """The threshold for so many contexts: the given one, else the model's own."""
+    if threshold is not None and math.isnan(threshold):
+        raise ValueError("threshold is nan, which no score exceeds; give a number: math.inf always answers, -math.inf never")
     decision = trained.span_decision
     own = decision.over_contexts if contexts > 1 else decision.threshold
     return own if threshold is None else threshold
