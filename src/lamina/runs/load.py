@@ -100,6 +100,7 @@ def load_trained(
 
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
+    run.check_files()
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
     base = encoders.base_of(run)
     with torch.device("meta" if base is None else device):

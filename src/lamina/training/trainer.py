@@ -199,7 +199,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
         below = os.path.relpath(folder.resolve(), run.path.resolve())  # so a folder of runs can be moved
         info = {**info, "encoder": {**info["encoder"], "folder": below}}
-    write_json(run.info, {**info, "finished": True})
+    run.finish(info)
 
 
 def _check_folder(run: Run, recipe: Recipe, *, resume: bool) -> None:
