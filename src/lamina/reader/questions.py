@@ -89,13 +89,13 @@ class QuestionReader(TrainedReader):
             raise LaminaError("there is no text to answer from: the context is empty")
         examples, options = pairs(questions, contexts), answer_options(self.trained, top_k)
         predictions = span_predictions(self.trained, examples, options, progress or Silent(), remember=True)
-        limit = limit_for(self.trained, len(contexts), threshold)
+        limit, own = (limit_for(self.trained, len(contexts), given) for given in (threshold, None))
 
         def reply(question: str) -> Reply:
             quotes = best_quotes(self.trained, top_k)
             for context, prediction in enumerate(islice(predictions, len(contexts))):
                 quotes.add(context, prediction)
-            return reply_of(question, quotes, limit, top_k)
+            return reply_of(question, quotes, limit, top_k, own)
 
         return map(reply, questions)
 
@@ -152,9 +152,9 @@ class TextByText:
         """The replies to all questions, as `Reader.answer` would give them for all texts so far."""
         if not self.texts:
             raise LaminaError("there is no text to answer from: none was read")
-        limit = limit_for(self._trained, self.texts, threshold)
+        limit, own = (limit_for(self._trained, self.texts, given) for given in (threshold, None))
         return [
-            reply_of(question, quotes, limit, self._top_k)
+            reply_of(question, quotes, limit, self._top_k, own)
             for question, quotes in zip(self._questions, self._quotes, strict=True)
         ]
 
