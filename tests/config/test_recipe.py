@@ -323,7 +323,9 @@ def test_other_training_data_leave_out_the_dev_set_of_the_recipe(settings: Any, 
     written = tmp_path / "recipe.json"
     written.write_text(json.dumps(read_recipe("quickstart").model_dump(mode="json")))
     place = written if "tasks" in str(settings) else "quickstart"
-    with pytest.warns(LaminaWarning, match=r"data\.dev: fables/dev is left out, because .*data\.train is now mine\.csv\. Fix: "):
+    with pytest.warns(
+        LaminaWarning, match=r"data\.dev: fables/dev is left out, because .*data\.train is now mine\.csv\. Fix: "
+    ):
         recipe = read_recipe(place, settings)
     assert (recipe.main.data.train, recipe.main.data.dev) == ("mine.csv", None)
 
