@@ -7,7 +7,7 @@ import math
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -58,11 +58,12 @@ def test_runners_up(reader: lamina.Reader) -> None:
 def test_threshold_of_nan_is_refused(reader: lamina.Reader) -> None:
     by_text = reader.text_by_text(["Who built the mill?"])
     by_text.read([cases.MILL])
-    for answer in (
+    ways: list[Callable[[float], lamina.Reply]] = [
         lambda threshold: reader.answer("Who built the mill?", cases.MILL, threshold=threshold),
         lambda threshold: reader.answer("Who built the mill?", [cases.MILL, "It rained."], threshold=threshold),
         lambda threshold: by_text.replies(threshold)[0],
-    ):
+    ]
+    for answer in ways:
         with pytest.raises(ValueError, match="threshold is nan"):
             answer(math.nan)
         assert answer(math.inf).text is not None
