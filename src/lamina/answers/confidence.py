@@ -1,8 +1,8 @@
 """Confidences in the order of the decision: no rival of a reply is surer than the reply.
 
 Calibrated probabilities alone do not have this order. The threshold is fitted for the mean of HasAns and NoAns F1, not for
-the share of right replies, so near it the less probable of "no answer" and the best span can be the reply. Candidates of
-several contexts are ranked by their margins, but each has the probability of its own context.
+the share of right replies. So near the threshold, the less probable of "no answer" and the best span can be the reply.
+Candidates of several contexts are ranked by their margins, but each has the probability of its own context.
 
 - Where the model's own decision and the two probabilities disagree, both become their mean. That is the nearest pair with
   the order of the decision (isotonic regression), and their sum does not change.
