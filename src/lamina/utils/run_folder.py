@@ -74,7 +74,7 @@ class Run(TrainingFolder):
     """The paths of a run folder, which `lamina train` writes.
 
     - ``run.json``: format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score on the
-      held-out split, costs, checksums of the files that make the model
+      held-out split, costs. It also holds checksums of the model's files
     - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it
     - ``encoder.json``: the encoder's shape
     - ``tokenizer.json``: the tokenizer
