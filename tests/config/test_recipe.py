@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lamina.config.parse import parse_recipe, read_recipe
-from lamina.errors import LaminaError
+from lamina.config.train_options import TrainOptions
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.tasks.checks import build_on_meta
 
 TOML = """
@@ -70,7 +71,7 @@ def test_the_recipe_json_of_a_run_gives_the_same_recipe(file: Path, tmp_path: Pa
         ("train.keep=last", lambda r: r.train.keep == "last"),
         ('train.keep="last"', lambda r: r.train.keep == "last"),
         ("encoder.pretrained=true", lambda r: r.encoder.pretrained is True),
-        ("data.train=folder/a=b.json", lambda r: r.main.data.train == "folder/a=b.json"),
+        ("data.dev=folder/a=b.json", lambda r: r.main.data.dev == "folder/a=b.json"),
         ("mixer.type=average", lambda r: r.main.mixer.type == "average"),
         ("answer.n_best=5", lambda r: r.answer.n_best == 5),
     ],
@@ -348,3 +349,51 @@ def test_a_recipe_cannot_be_changed() -> None:
     recipe = parse_recipe({"data": {"train": "t"}})
     with pytest.raises(ValueError, match="frozen"):
         recipe.train = recipe.train  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("settings", [["data.train=mine.csv"], {"data.train": "mine.csv"}, ["tasks.main.data.train=mine.csv"]])
+def test_other_training_data_leave_out_the_dev_set_of_the_recipe(settings: Any, tmp_path: Path) -> None:
+    written = tmp_path / "recipe.json"
+    written.write_text(json.dumps(read_recipe("quickstart").model_dump(mode="json")))
+    place = written if "tasks" in str(settings) else "quickstart"
+    with pytest.warns(
+        LaminaWarning, match=r"data\.dev: fables/dev is left out, because .*data\.train is now mine\.csv\. Fix: "
+    ):
+        recipe = read_recipe(place, settings)
+    assert (recipe.main.data.train, recipe.main.data.dev) == ("mine.csv", None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "dev"),
+    [
+        (["data.train=mine.csv", "data.dev=my-dev.csv"], "my-dev.csv"),
+        (["data.dev=fables/dev", "data.train=mine.csv"], "fables/dev"),
+        (["data.train=mine.csv", "data.dev="], None),
+        (["data.train=mine.csv", "data.dev=none"], None),
+        (['data={train = "mine.csv"}'], None),
+        ({"data.train": "mine.csv", "data.dev": None}, None),
+        (["data.dev="], None),
+        (["data.train=fables/train"], "fables/dev"),
+        (["train.epochs=2"], "fables/dev"),
+    ],
+)
+def test_dev_set_can_be_set_and_unset(settings: Any, dev: str | None) -> None:
+    assert read_recipe("quickstart", settings).main.data.dev == dev
+
+
+def test_dev_sets_are_left_out_task_by_task() -> None:
+    before = {name: task.data.dev for name, task in read_recipe("sentences").tasks.items()}
+    with pytest.warns(LaminaWarning, match=r"tasks\.sentiment\.data\.dev: \S+ is left out") as caught:
+        recipe = read_recipe("sentences", ["tasks.sentiment.data.train=mine.csv"])
+    assert len(caught) == 1
+    assert {name: task.data.dev for name, task in recipe.tasks.items()} == before | {"sentiment": None}
+    with pytest.warns(LaminaWarning) as caught:
+        recipe = read_recipe("sentences", ["data.train=mine.csv", "tasks.similarity.data.dev=my-dev.csv"])
+    assert len(caught) == len(before) - 1
+    assert {task.data.dev for task in recipe.tasks.values()} == {None, "my-dev.csv"}
+
+
+def test_empty_value_removes_a_field(file: Path) -> None:
+    assert read_recipe(file, ["window.step=", "train.epochs=", "train.minutes="]).train.epochs == TrainOptions().epochs
+    with pytest.raises(LaminaError, match=r"data\.train: is missing"):
+        read_recipe(file, ["data.train="])

@@ -301,7 +301,7 @@ def test_column_without_labels_raises(data: Path, tmp_path: Path, rows: list[str
     odd = tmp_path / "odd.tsv"
     odd.write_text("\n".join(["sentence\tlabel", *rows]))
     with pytest.raises(LaminaError, match=re.escape(line)):
-        trainer.train(recipe(data, ("sentiment",), f"data.train={odd}"), tmp_path / "run")
+        trainer.train(recipe(data, ("sentiment",), f"data.train={odd}", "data.dev=none"), tmp_path / "run")
 
 
 def test_dev_label_outside_the_training_classes_raises(data: Path, tmp_path: Path) -> None:

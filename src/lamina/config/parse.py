@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
@@ -25,7 +26,9 @@ def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, objec
 
     Args:
         recipe: Path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
-        settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``.
+        settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``. An empty text
+            (``"data.dev="``) or None removes a field, so that its default applies. A change of `data.train` leaves out the
+            recipe's dev set with a warning, unless the settings name `data.dev` too.
 
     Returns:
         The checked recipe, with the settings applied.
@@ -40,12 +43,12 @@ def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, objec
 def settings_of(settings: Sequence[str] | Mapping[str, object]) -> list[str]:
     """Return settings as a list of texts, as `--set` takes them.
 
-    >>> settings_of({"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True})
-    ['train.epochs=0.5', 'data.train="my.csv"', 'train.curves=true']
+    >>> settings_of({"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True, "data.dev": None})
+    ['train.epochs=0.5', 'data.train="my.csv"', 'train.curves=true', 'data.dev=']
     """
     if not isinstance(settings, Mapping):
         return list(settings)
-    return [f"{name}={json.dumps(value, default=str)}" for name, value in settings.items()]
+    return [f"{name}={'' if value is None else json.dumps(value, default=str)}" for name, value in settings.items()]
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -81,11 +84,36 @@ def _check_tables(values: object, *, name: str) -> None:
 
 
 def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """Return a copy of a recipe's values, changed by ``a.b=value`` settings."""
+    """Return a copy of a recipe's values, changed by ``a.b=value`` settings. An empty value removes the field.
+
+    Settings that change the training data of a task leave out the dev set of the recipe, which is about other texts.
+    """
     values = json.loads(json.dumps(values, default=str))
+    before = {where: dict(table) for where, table in _data_tables(values).items()}
     for setting in settings:
         _apply(values, setting)
+    named = {setting.partition("=")[0].strip() for setting in settings}
+    for where, table in _data_tables(values).items():
+        old = before.get(where, {})
+        chosen = named & {where, "data", f"{where}.dev", "data.dev", where.removesuffix(".data")}
+        train = table.get("train")
+        if train is None or old.get("train") in (None, train) or old.get("dev") is None or chosen:
+            continue
+        del table["dev"]
+        shown = where.removeprefix(MAIN)
+        message = f"{shown}.dev: {old['dev']} is left out, because {shown}.train is now {train}"
+        fix = f"Fix: set {shown}.dev too, or {shown}.dev=none for a run without dev scores"
+        warnings.warn(f"{message}. {fix}", LaminaWarning, stacklevel=4)
     return values
+
+
+def _data_tables(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the table `data` of every task by its place; values that are no tables are left out."""
+    tasks = values.get("tasks")
+    tables = {"data": values.get("data")}
+    if isinstance(tasks, dict):
+        tables |= {f"tasks.{name}.data": task.get("data") for name, task in tasks.items() if isinstance(task, dict)}
+    return {where: table for where, table in tables.items() if isinstance(table, dict)}
 
 
 def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> OptionsT:
@@ -104,6 +132,9 @@ def _apply(values: dict[str, Any], setting: str) -> None:
     if "tasks" in values and parts[0] in TaskOptions.model_fields:
         for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # a setting without a task is for all tasks
             _apply(values, f"tasks.{task}.{setting}")
+        return
+    if not text.strip():
+        _remove(values, parts[:-1], parts[-1])
         return
     table = _table_of(values, parts[:-1], setting)
     try:
@@ -133,6 +164,14 @@ def _refuse_path(path: Sequence[str], value: object, setting: str) -> NoReturn:
         fix = f"set a field of one of them, such as {name}.0.type, or set {name} itself"
         raise LaminaError(f"--set {setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
     raise LaminaError(f"--set {setting}: {name} is not a table. Fix: set {name} itself")
+
+
+def _remove(values: dict[str, Any], tables: Sequence[str], field: str) -> None:
+    for table in tables:
+        values = values.get(table, {})
+        if not isinstance(values, dict):
+            return  # the check of the whole recipe reports it
+    values.pop(field, None)
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:

@@ -211,6 +211,7 @@ def from_checkpoint(folder: Path, options: EncoderOptions) -> Source:
 def from_run(folder: Path, options: EncoderOptions) -> Source:
     """Return the source of the encoder of a run."""
     run = Run.open(folder)
+    run.check_files()
     source = Source(options.model, run_config(run), tokenizer_for(options, folder))
     if not options.pretrained:
         return source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
@@ -79,7 +80,7 @@ class QuestionReader(TrainedReader):
             questions: A question, or several.
             context: A text to answer from, or several.
             threshold: The null odds above which the reply is "no answer"; None for the threshold of the model. A greater
-                threshold answers more often.
+                threshold answers more often, ``math.inf`` always.
             top_k: The number of answers for each question, 1 or more. `Reply.others` holds those after the first.
 
         Returns:
@@ -88,6 +89,7 @@ class QuestionReader(TrainedReader):
         Raises:
             LaminaError: A question or all texts are empty, or the model does not answer questions.
             TypeError: A question or text is not a str, or `top_k` is not an int.
+            ValueError: `threshold` is nan.
         """
         asked, texts = texts_of("questions", questions), texts_of("context", context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
@@ -124,13 +126,13 @@ class QuestionReader(TrainedReader):
             raise LaminaError("context: there is no text to answer from: the context is empty. Fix: give a text")
         examples, options = pairs(questions, contexts), answer_options(self.trained, top_k)
         predictions = span_predictions(self.trained, examples, options, progress or Silent(), remember=True)
-        limit = limit_for(self.trained, len(contexts), threshold)
+        limit, own = (limit_for(self.trained, len(contexts), given) for given in (threshold, None))
 
         def reply(question: str) -> Reply:
             quotes = best_quotes(self.trained, top_k)
             for context, prediction in enumerate(islice(predictions, len(contexts))):
                 quotes.add(context, prediction)
-            return reply_of(question, quotes, limit, top_k)
+            return reply_of(question, quotes, limit, top_k, own)
 
         return map(reply, questions)
 
@@ -209,9 +211,9 @@ class TextByText:
         """Return the replies to all questions, as `Reader.answer` returns them for all texts so far."""
         if not self.texts:
             raise LaminaError("texts: there is no text to answer from. Fix: read a text first")
-        limit = limit_for(self._trained, self.texts, threshold)
+        limit, own = (limit_for(self._trained, self.texts, given) for given in (threshold, None))
         return [
-            reply_of(question, quotes, limit, self._top_k)
+            reply_of(question, quotes, limit, self._top_k, own)
             for question, quotes in zip(self._questions, self._quotes, strict=True)
         ]
 
@@ -270,6 +272,8 @@ def best_quotes(trained: Trained, top_k: int) -> BestQuotes:
 
 def limit_for(trained: Trained, contexts: int, threshold: float | None) -> float:
     """Return the given threshold, else that of the model for this number of contexts."""
+    if threshold is not None and math.isnan(threshold):
+        raise ValueError("threshold is nan, which no score exceeds; give a number: math.inf always answers, -math.inf never")
     decision = trained.span_decision
     own = decision.over_contexts if contexts > 1 else decision.threshold
     return own if threshold is None else threshold

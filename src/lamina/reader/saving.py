@@ -51,7 +51,7 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
         license=license,
     )
     write_atomically(folder / "README.md", card.encode())
-    write_json(run.info, _info(trained))  # last: a folder with run.json is complete
+    run.finish(_info(trained))  # last: a folder with run.json is complete
     return run
 
 

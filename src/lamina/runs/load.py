@@ -24,6 +24,7 @@ from lamina.errors import LaminaError
 from lamina.heads import SpanHead
 from lamina.model import Model
 from lamina.model.weights import load_weights
+from lamina.runs.exported_settings import read_settings
 from lamina.tasks.registry import kind_of, tasks_of
 from lamina.tasks.spans import SPANS
 from lamina.utils.files import expanded, read_json
@@ -118,6 +119,7 @@ def load_trained(
 
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
+    run.check_files()
     recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
     base = encoders.base_of(run)
     with torch.device("meta" if base is None else device):
@@ -146,14 +148,15 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
             f"Fix: train one with `lamina train RECIPE --set encoder.model={name}`"
         )
     length = min(WindowOptions().length, source.config.max_length)
-    recipe = parse_recipe(
-        {
-            "data": {"train": ""},  # a checkpoint does not name its training data
-            "encoder": options.model_dump(),
-            "window": {"length": length, "query": min(64, length // 2)},
-        },
-        name=name,
-    )
+    values: dict[str, Any] = {
+        "data": {"train": ""},  # a checkpoint does not name its training data
+        "encoder": options.model_dump(),
+        "window": {"length": length, "query": min(64, length // 2)},
+    }
+    settings = read_settings(source.weights[0].parent)
+    if settings is not None:
+        values |= {"window": settings.window.model_dump(), "answer": settings.answer.model_dump()}
+    recipe = parse_recipe(values, name=name)
     model = build_model(recipe, encoders.load(source, device=device)).to(device)
     head = model.task("main").head
     weights = {
@@ -166,4 +169,5 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
             f"{name}: its qa_outputs do not give one start and one end for each token ({encoders.line(error)}). "
             "Fix: use a checkpoint of AutoModelForQuestionAnswering"
         ) from None
-    return Trained(recipe, model.eval(), load_tokenizer(source))
+    decisions = {} if settings is None else {"main": settings.decision}
+    return Trained(recipe, model.eval(), load_tokenizer(source), decisions)

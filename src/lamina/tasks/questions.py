@@ -16,6 +16,7 @@ from lamina.data.splits import (
     choose_contexts,
     first_questions,
     hold_out_articles,
+    holdout_share,
     questions_of,
     sample_questions,
     without_unseen,
@@ -72,7 +73,8 @@ class Questions:
         """
         data = task.data
         examples = sample_questions(self._cached(task, data.train, files), data.questions, seed)
-        kept, held_out = hold_out_articles(examples, data.holdout, seed)
+        share = holdout_share(data.holdout, len(questions_of(examples)))
+        kept, held_out = hold_out_articles(examples, share, seed)
         kept = choose_contexts(without_unseen(kept, held_out), data.contexts, data.choose, seed)
         train = sample_questions(kept, data.share(len(questions_of(kept))), seed)
         if task.augment.unanswerable is not None:

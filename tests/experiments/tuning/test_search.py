@@ -226,7 +226,7 @@ def test_search_resumes_only_with_the_same_recipe_and_space(grid: Path, folder: 
             "window.length: is 9999, but tiny has 512 positions. Fix: set window.length to at most 512",
         ),
         ("train.lr = [1e-4]", ["data.holdout=0"], "data.holdout: is 0, but a search scores its trials on the held-out split"),
-        ("train.lr = [1e-4]", ["data.train=nowhere.json"], "nowhere.json: "),
+        ("train.lr = [1e-4]", ["data.train=nowhere.json", "data.dev="], "nowhere.json: "),
     ],
 )
 def test_mistakes_print_one_line_before_any_training(
