@@ -59,7 +59,7 @@ def _pictures(tasks: Mapping[str, TaskAnalysis], overlaps: list[Overlap]) -> dic
     if sure:
         found |= _confidence_pictures(sure)
     if overlaps:
-        found["overlap"] = partial(bar_plot, panels={"overlap of errors": _overlap_bars(overlaps)}, y="questions")
+        found["overlap"] = partial(bar_plot, panels=_overlap_panels(overlaps), y="examples")
     return found
 
 
@@ -96,13 +96,16 @@ def _confidence_pictures(sure: Mapping[str, Confidence]) -> dict[str, Draw]:
     }
 
 
-def _overlap_bars(overlaps: list[Overlap]) -> dict[str, dict[str, float]]:
+def _overlap_panels(overlaps: list[Overlap]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return a panel for every two runs; its title says which of them is a and which is b."""
     return {
-        f"{one.a} (a), {one.b} (b)": {
-            "both right": one.both_right,
-            "only a right": one.only_a,
-            "only b right": one.only_b,
-            "both wrong": one.both_wrong,
+        f"a: {one.a}\nb: {one.b}": {
+            "": {
+                "both right": one.both_right,
+                "only a right": one.only_a,
+                "only b right": one.only_b,
+                "both wrong": one.both_wrong,
+            }
         }
         for one in overlaps
     }

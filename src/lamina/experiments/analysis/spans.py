@@ -73,8 +73,8 @@ def answer_length(example: Example) -> str:
 def excerpt(context: str, start: int, end: int) -> str:
     """Return the piece of a context around a span, cut at white space, in one line.
 
-    >>> excerpt("The mill burnt. " * 20, 88, 93)
-    '… The mill burnt down. The mill burnt down. The mill burnt down. The mill burnt down. The mill burnt down. The mill burnt …'
+    >>> excerpt("Ada built\\nthe mill.", 0, 3)
+    'Ada built the mill.'
     """
     first, last = max(0, start - _AROUND), min(len(context), end + _AROUND)
     before, after = context[first:start], context[end:last]
