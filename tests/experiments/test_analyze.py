@@ -86,7 +86,7 @@ FIRST = {
     "0-4": [("sea", 2.0), ("", 1.0)],  # wrong: there is no answer; the second answer is right
 }
 SECOND = {
-    "0-0": [("born in 1800", 4.0), ("", 1.0)],  # wrong, but F1 is 2/3... of the words
+    "0-0": [("born in 1800", 4.0), ("", 1.0)],  # wrong, though it holds the answer
     "0-1": [("a ruined mill", 4.0), ("", 1.0)],  # right
     "0-2": [("wild honey", 3.0), ("", 3.5)],  # right
     "0-3": [("", 9.0), ("far", 5.0)],  # wrong
@@ -271,7 +271,7 @@ def test_overlap_of_sentence_runs(tmp_path: Path) -> None:
     first = sentence_run(tmp_path / "first", GOLD, LOGITS)
     second = sentence_run(tmp_path / "second", GOLD, [*LOGITS[1:], LOGITS[0]])
     (overlap,) = analyze([first.path, second.path]).overlaps
-    assert (overlap.both_right, overlap.only_a, overlap.only_b, overlap.both_wrong) == (1, 3, 0, 2)
+    assert (overlap.both_right, overlap.only_a, overlap.only_b, overlap.both_wrong) == (0, 4, 1, 1)
     assert overlap.context_words_of_only_a is None
 
 
@@ -283,9 +283,7 @@ def test_changed_sentences_raise(tmp_path: Path) -> None:
     assert analyze([run.path], data=str(tmp_path / "moved.csv")).runs[0].tasks["main"].kind == "sentences"
     moved = tmp_path / "moved.csv"
     moved.write_text(moved.read_text().replace("it rains", "it hails"))
-    with pytest.raises(
-        LaminaError, match=r"run: was not scored on the present examples of .*moved\.csv\. Fix: name its dev set"
-    ):
+    with pytest.raises(LaminaError, match=r"was not scored on the present examples of .*moved\.csv\. Fix: name its dev set"):
         analyze([run.path], data=str(moved))
 
 
@@ -425,9 +423,7 @@ def test_runs_that_cannot_be_analysed_raise(dev: Path, tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match="question 0-0: not an n-best list of a run"):
         analyze([run.path])
     run.outputs.unlink()
-    with pytest.raises(
-        LaminaError, match=r"has no outputs\.safetensors, which needs a dev set\. Fix: train the run with data\.dev"
-    ):
+    with pytest.raises(LaminaError, match=r"has no outputs\.safetensors, .*\. Fix: train the run with data\.dev"):
         analyze([run.path])
     info = read_json(other.info)
     write_json(other.info, info | {"tasks": {"main": {"type": "poems"}}})
