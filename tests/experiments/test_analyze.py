@@ -246,7 +246,7 @@ def sentence_run(path: Path, rows: list[str], logits: list[list[float]]) -> Run:
 
 
 GOLD = ["bad", "bad", "fair", "good", "good", "good"]
-LOGITS = [[2, 0, 0], [0, 3, 0], [0, 1, 0], [0, 0, 4], [5, 0, 0], [0, 0, 1.0]]
+LOGITS: list[list[float]] = [[2, 0, 0], [0, 3, 0], [0, 1, 0], [0, 0, 4], [5, 0, 0], [0, 0, 1.0]]
 
 
 def test_confusion_and_shares_of_classes(tmp_path: Path) -> None:
