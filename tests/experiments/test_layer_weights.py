@@ -17,6 +17,7 @@ from lamina.answers.decisions import SpanDecision
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.data.batches import make_batch
+from lamina.data.question_types import question_type
 from lamina.data.squad import to_squad
 from lamina.data.windows import cut_examples
 from lamina.encoder import load as encoders
@@ -26,7 +27,6 @@ from lamina.experiments.layer_weights import (
     Strip,
     entropy,
     look_at_layers,
-    question_type,
     strip_lines,
     table_lines,
     weigh,

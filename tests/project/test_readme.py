@@ -36,6 +36,7 @@ QUESTIONS = (
     "docs/train-less.md",
     "docs/several-texts.md",
     "docs/evaluate.md",
+    "docs/analyze.md",
     "docs/migrating.md",
     "docs/techniques/index.md",
     "docs/techniques/augmentation.md",

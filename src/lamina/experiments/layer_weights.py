@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from lamina.answers.decode import Candidate, Prediction, decode
 from lamina.data.batches import Batch
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
+from lamina.data.question_types import QUESTION_TYPES, question_type
 from lamina.data.windows import Windows, cut_examples, tokens_of
 from lamina.errors import LaminaError
 from lamina.heads import SpanOutputs
@@ -38,8 +38,7 @@ TokenPlace = Literal["answer", "context"]
 
 ENDS: tuple[Literal["start", "end"], ...] = ("start", "end")
 PLACES: tuple[TokenPlace, ...] = ("answer", "context")
-WORDS = {word: word for word in ("what", "who", "when", "where", "why", "how", "which")} | {"whom": "who", "whose": "who"}
-TYPES = ("all", *dict.fromkeys(WORDS.values()), "other")
+TYPES = ("all", *QUESTION_TYPES)
 AT_ONCE = 256  # questions whose weights are in memory together
 SHOWN = 40  # tokens of the example in the terminal
 CELL = 8  # pixels of a token and layer in the picture
@@ -120,16 +119,6 @@ def look_at_layers(
         progress.advance(len(part))
     assert strip is not None
     return Layers(name, weighed.layers, tuple(_rows(means)), strip)
-
-
-def question_type(question: str) -> str:
-    """Return the first question word, or "other".
-
-    >>> [question_type(q) for q in ("In which year was it?", "Whose mill is it?", "How many?", "Name it.")]
-    ['which', 'who', 'how', 'other']
-    """
-    words = re.findall("[a-z]+", question.lower())
-    return next((WORDS[word] for word in words if word in WORDS), "other")
 
 
 def entropy(weights: npt.NDArray[np.floating]) -> Doubles:
