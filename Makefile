@@ -12,7 +12,7 @@ settings :=  # more options of `lamina train`
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
 
-install: $(stamp)  ## make .venv with every extra
+install: $(stamp)  ## make .venv with every extra but korean
 
 # Install again only if one of these files has changed, so that `make` needs no network.
 $(stamp): pyproject.toml constraints.txt scripts/install.sh

@@ -152,7 +152,8 @@ def naive(run: Run, examples: list[Example], threshold: float) -> dict[str, obje
         words[next(w for w in ("when", "where", "what", "who") if w in example.question.lower())] += right[-1]
         scores = np.array([prediction.null, *(c.score for c in prediction.candidates)])
         chances = np.exp(scores) / np.exp(scores).sum()
-        confidence.append(float(chances[1 if text else 0]))
+        reply, rival = (chances[1], chances[0]) if text else (chances[0], chances[1])
+        confidence.append(float(reply if reply >= rival else (reply + rival) / 2))  # no rival is surer than the reply
     order = sorted(range(len(right)), key=lambda n: -confidence[n])
     risks = [1 - fmean(right[n] for n in order[: k + 1]) for k in range(len(order))]
     lengths = {side: [len(e.context.split()) for e, ok in zip(examples, right, strict=True) if ok == side] for side in (0, 1)}

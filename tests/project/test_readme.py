@@ -68,7 +68,7 @@ def write_user_files(folder: Path) -> None:
             rows.writerows([e.question, e.context, e.answers[0].text if e.answers else ""] for e in some)
     for name, source, count in (("moods.csv", "fables/sentiment/train", 40), ("moods-dev.csv", "fables/sentiment/dev", 10)):
         with (folder / name).open("w", encoding="utf-8", newline="") as file:
-            labelled = [[one.first, one.label] for one in load_sentences(source)[:count]]
+            labelled = [[one.first, "good" if one.label in ("3", "4") else "bad"] for one in load_sentences(source)[:count]]
             csv.writer(file).writerows([["text", "label"], *labelled])
     (folder / "moods.toml").write_text(blocks(text_of("docs/sentences.md"), "toml")[0], encoding="utf-8")
     (folder / "report.pdf").write_bytes(pdf("The report was written in May.", "It was signed by Ada Thorn."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +21,6 @@ from lamina.cli.app import (
     print_json,
     print_scores,
 )
-from lamina.errors import LaminaWarning
 
 commands = typer.Typer()
 
@@ -62,7 +61,7 @@ def train(
         print_scores(scores)
     if scores.get("tuned", {}).get("HasAns_f1") == 0:
         what = 'the model answers none of the answerable questions, perhaps "no answer" to all'
-        warnings.warn(f"{run.path}: {what}. Fix: train longer or on more questions", LaminaWarning, stacklevel=1)
+        print(f"lamina: warning: {run.path}: {what}. Fix: train longer or on more questions", file=sys.stderr)
     costs = info["costs"]
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
+from lamina.answers.confidence import ordered_confidences
 from lamina.answers.decode import Prediction
 from lamina.data.examples import Answer, Example
 from lamina.data.question_types import QUESTION_TYPES, question_type
@@ -96,8 +97,10 @@ def question_mistake(example: Example, prediction: str, confidence: float, span:
 
 
 def _confidence(probabilities: Sequence[float], text: str) -> float:
-    """Return the probability of the reply: of the best candidate, or of "no answer"."""
-    return probabilities[1] if text else probabilities[0]
+    """Return the confidence of the reply, as a reader gives it: of the best candidate, or of "no answer"."""
+    answers = bool(text)
+    no_answer, candidates = ordered_confidences(probabilities[0], probabilities[1:], answers=answers, replies=answers)
+    return candidates[0] if text else no_answer
 
 
 def _groups(
