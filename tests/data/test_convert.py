@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -159,3 +163,24 @@ def test_ids_of_sentences_are_copied(tmp_path: Path) -> None:
     path.write_text("id,text,label\nx,fine,1\ny,bad,0\n")
     convert(str(path), out)
     assert load_sentences(str(out)) == [Sentence("x", "fine", None, "1"), Sentence("y", "bad", None, "0")]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_sentences_with_dates_decimals_and_bytes(tmp_path: Path, ending: str) -> None:
+    columns = {
+        "text": ["fine", "awful"],
+        "label": [Decimal("1.50"), Decimal("2.00")],
+        "day": [datetime.datetime(2026, 1, 2), None],
+        "photo": [b"\xff", b""],
+        "parts": [{"bytes": b"\xff", "path": "a.png"}, None],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "own.parquet")
+    assert lamina("data", "check", tmp_path / "own.parquet").out == "2 sentences, labels 1.5 (1), 2 (1)\n"
+    result = lamina("data", "convert", tmp_path / "own.parquet", out := tmp_path / f"out{ending}")
+    dropped = "" if ending == ".parquet" else "not copied, because only parquet holds bytes: photo\n"
+    assert result.out == f"{out}: 2 sentences\n{dropped}"
+    table = read_table(out)
+    rows = [row for _, row in table.rows if isinstance(row, dict)]
+    assert [row["day"] or None for row in rows] == ["2026-01-02T00:00:00", None]
+    assert next(str(row["label"]) for row in rows) == "1.5" and load_sentences(str(out))[1].first == "awful"
+    assert ("photo" in table.header) == (ending == ".parquet")

@@ -107,7 +107,8 @@ def data_convert(
         return
     print(f"{out}: {done.rows} {done.kind}")
     if done.not_copied:
-        print(f"not copied, because examples do not have these fields: {', '.join(done.not_copied)}")
+        why = "examples do not have these fields" if done.kind == "questions" else "only parquet holds bytes"
+        print(f"not copied, because {why}: {', '.join(done.not_copied)}")
 
 
 @commands.command("make")

@@ -4,7 +4,8 @@ Questions are written as SQuAD JSON (`.json`), or as rows with the columns id, t
 parquet `answers` is ``{"text": […], "answer_start": […]}``, as in datasets of the hub. In CSV and TSV `answers` and
 `answer_start` are JSON lists; if no question has several answers, `answer` and `answer_start` are plain cells.
 
-Tables of sentences are copied with all of their columns. Groups of questions with several contexts get a column `group`.
+Tables of sentences are copied with all of their columns; only parquet can hold columns of bytes. Groups of questions with
+several contexts get a column `group`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final, Literal
 
 from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example
+from lamina.data.plain_values import is_plain
 from lamina.data.problems import Fault
 from lamina.data.sources import Bundled, check_writes, load_examples, load_sentences, locate_data
 from lamina.data.table_formats import FORMATS, TABLES, read_table
@@ -56,8 +58,9 @@ def convert(name: str, out: Path, *, duplicate_ids: squad.DuplicateIds = "error"
     check_writes(name, [out])
     if _holds_sentences(name):
         header, copied = _sentence_rows(name)
-        write_atomically(out, compress(out, write(header, copied)))
-        return Conversion("sentences", len(copied))
+        binary = () if ending == ".parquet" else tuple(c for c in header if any(not is_plain(row[c]) for row in copied))
+        write_atomically(out, compress(out, write(*_without_columns(header, copied, binary))))
+        return Conversion("sentences", len(copied), binary)
     examples, not_copied = _examples(name, duplicate_ids)
     if ending == ".json":
         content = squad.squad_bytes(examples)
@@ -99,6 +102,11 @@ def _answer_lists(example: Example) -> Row:
     return {"answers": lists["text"], "answer_start": lists["answer_start"]}
 
 
+def _without_columns(header: Sequence[str], rows: list[Row], columns: Sequence[str]) -> tuple[list[str], list[Row]]:
+    kept = [column for column in header if column not in columns]
+    return kept, [{column: row[column] for column in kept} for row in rows]
+
+
 def _holds_sentences(name: str) -> bool:
     place = locate_data(name)
     return place.task is not None if isinstance(place, Bundled) else sentences.holds_sentences(place)
@@ -122,6 +130,6 @@ def _sentence_rows(name: str) -> tuple[list[str], list[Row]]:
         names = {"id": "id", **columns, "label": "label"}
         return list(names), [{column: getattr(each, field) for column, field in names.items()} for each in checked]
     table = read_table(place)
-    header = [column for column in table.header if column]
+    header = list(dict.fromkeys(filter(None, table.header)))
     rows = [{column: row.get(column) for column in header} for _, row in table.rows if not isinstance(row, Fault)]
     return header, rows

@@ -39,7 +39,8 @@ def delimited_table(data: bytes, file: str) -> Table:
     if isinstance(first, Fault) or not any(name.strip() for name in first):
         raise LaminaError(f"{file}, line 1: no header. Fix: name the columns in the first line")
     header = [name.strip() for name in first]
-    rows = ((number, _named(header, row)) for number, row in cells)
+    places = {name: place for place, name in reversed([*enumerate(header)])}  # of the first column of each name
+    rows = ((number, _named(places, len(header), row)) for number, row in cells)
     return Table(header, rows, cells_are_texts=True)
 
 
@@ -69,12 +70,12 @@ def _delimiter_of(header: str) -> str:
     return "\t" if "\t" in header else max(",;", key=header.count)
 
 
-def _named(header: Sequence[str], cells: Cells) -> TableRow:
+def _named(places: Mapping[str, int], width: int, cells: Cells) -> TableRow:
     if isinstance(cells, Fault):
         return cells
-    if len(cells) != len(header):
-        return Fault(f"the header has {len(header)} cells, but this row {len(cells)}", "quote texts that hold delimiters")
-    return dict(zip(header, cells, strict=True))
+    if len(cells) != width:
+        return Fault(f"the header has {width} cells, but this row {len(cells)}", "quote texts that hold delimiters")
+    return {name: cells[place] for name, place in places.items()}
 
 
 def _writes_quotes(text: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lamina.data.problems import Fault, describe_value
-from lamina.data.question_columns import QUESTION_COLUMNS
+from lamina.data.question_columns import QUESTION_COLUMNS, column_key
 
 _ANNOTATIONS: Final = ("annotations", "completions")  # the second is the name in exports before version 1.0
 _MIN_KEYS: Final = frozenset({"annotation_id", "annotator"})
@@ -47,7 +47,7 @@ def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault
     results = list(_results(task))
     spans = [span for value in results if (span := _span(value, _context(data))) is not None]
     classes = [choice for value in results if isinstance(choices := value.get("choices"), list) for choice in choices]
-    given = [key for key in data if str(key).lower() in ("answer", "answers")]
+    given = [key for key in data if column_key(str(key)) in ("answer", "answers")]
     if spans or (_is_annotated(task) and not given):
         row = {key: value for key, value in row.items() if key not in given}
         row["answers"] = [dict(span) for span in dict.fromkeys(tuple(span.items()) for span in spans)]
@@ -99,5 +99,5 @@ def _span(value: Mapping[str, object], context: str) -> dict[str, object] | None
 
 
 def _context(data: Mapping[str, object]) -> str:
-    lower = {str(key).lower(): value for key, value in data.items()}
+    lower = {column_key(str(key)): value for key, value in data.items()}
     return next((text for name in QUESTION_COLUMNS["context"] if isinstance(text := lower.get(name), str)), "")

@@ -79,6 +79,8 @@ def describe_value(value: object) -> str:
         return json.dumps(value)
     if isinstance(value, int | float | str):
         return repr(short(value) if isinstance(value, str) else value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "bytes"
     return "a list" if isinstance(value, list) else "an object"
 
 

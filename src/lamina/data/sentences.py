@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
 from lamina.data.problems import Fault, Problem
-from lamina.data.question_columns import column_clause, holds_questions, note_once
+from lamina.data.question_columns import by_key, column_clause, column_key, holds_questions, note_once, twins
 from lamina.data.table_formats import read_table
-from lamina.data.tabular import Table, TableRow, cell_text, text_in
+from lamina.data.tabular import Table, TableRow, label_in, text_in
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 
@@ -149,7 +149,7 @@ class _Columns:
 
 def _choose(options: ColumnOptions, header: Sequence[str], file: str, *, labelled: bool) -> _Columns:
     """Return the columns to read, by name or by guess."""
-    lower = {name.lower(): name for name in reversed(header)}
+    lower = by_key(header)
     if options.first is None and holds_questions(header):
         raise LaminaError(
             f"{file}: is a file of questions to contexts, which the span heads read: it has {', '.join(header)}. "
@@ -181,13 +181,16 @@ def _has(header: Sequence[str]) -> str:
 
 def _note_columns(file: str, options: ColumnOptions, chosen: _Columns, header: Sequence[str]) -> None:
     """Log which columns were guessed, if their names are not standard or if several fit."""
-    lower = {name.lower(): name for name in reversed(header)}
+    lower = by_key(header)
     taken = {"first": chosen.first, "second": chosen.second, "label": chosen.label, "id": chosen.id}
     named = options.model_dump(exclude_none=True)
     clauses = []
     for role, column in taken.items():
-        unused = [lower[name] for name in USUAL[role] if name in lower and lower[name] not in taken.values()]
-        if column is not None and role not in named and (column.lower() not in STANDARD or unused):
+        if column is None or role in named:
+            continue
+        rest = [lower[name] for name in USUAL[role] if name in lower and lower[name] not in taken.values()]
+        unused = [*twins(column, header), *rest]
+        if column_key(column) not in STANDARD or unused:
             clauses.append(column_clause({"first": "text", "second": "second text"}.get(role, role), column, unused))
     note_once(file, clauses)
 
@@ -199,10 +202,10 @@ def _sentence(row: TableRow, columns: _Columns, number: int, *, labelled: bool) 
     if isinstance(row, Fault):
         raise row
     second = None if columns.second is None else text_in(row, columns.second)
-    label = None if columns.label is None else cell_text(row.get(columns.label))
+    label = None if columns.label is None else label_in(row, columns.label)
     if labelled and not label:
         raise Fault(f"{columns.label} is empty")
-    own_id = cell_text(row.get(columns.id)) if columns.id is not None else ""
+    own_id = label_in(row, columns.id) if columns.id is not None else ""
     return Sentence(own_id or str(number), text_in(row, columns.first), second, label or None)
 
 
