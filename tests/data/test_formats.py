@@ -276,6 +276,25 @@ def test_label_studio_in_its_small_form(tmp_path: Path, name: str) -> None:
     assert [e.answers for e in load_examples(str(written(tmp_path / "own.csv", cells)))] == [(Answer("owl", 28),), ()]
 
 
+@pytest.mark.parametrize("name", ["answer", "label", "span"])
+def test_annotators_of_one_task_in_the_small_form_all_count(tmp_path: Path, name: str) -> None:
+    def row(number: int, annotator: int, *spans: Mapping[str, Any]) -> dict[str, Any]:
+        cells = {"id": number, "text": CONTEXT, "question": "What hunts?", "annotator": annotator, "annotation_id": annotator}
+        return {**cells, name: list(spans)} if spans else cells
+
+    other = {"start": 4, "end": 12, "text": "barn owl", "labels": ["Answer"]}
+    path = as_json(tmp_path / "own.json", [row(1, 1, SPAN), row(1, 2), row(1, 3, other, SPAN), row(2, 1)])
+    found = load_examples(str(path))
+    assert [(e.id, e.answers) for e in found] == [("1", (Answer("owl", 28), Answer("barn owl", 4))), ("2", ())]
+    assert '"questions": 2' in lamina("data", "check", path, "--json").out
+
+
+def test_classes_of_several_annotators_in_the_small_form(tmp_path: Path) -> None:
+    rest = {"id": 1, "text": "fine", "annotation_id": 5}
+    rows = [{**rest, "sentiment": label, "annotator": number} for number, label in enumerate(("good", "bad"))]
+    assert load_sentences(str(as_json(tmp_path / "own.json", rows))) == [Sentence("1", "fine", None, "good")]
+
+
 def test_classes_of_label_studio_are_labels_of_sentences(tmp_path: Path) -> None:
     tasks = [
         {"id": n, "data": {"text": text}, "annotations": [annotation({"choices": [choice]})]}
