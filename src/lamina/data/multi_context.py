@@ -31,7 +31,7 @@ from typing import Any, Final, NotRequired, TypedDict
 from lamina.data.examples import Answer, Example
 from lamina.data.gold_answers import stated_answers
 from lamina.data.json_tables import jsonl_rows, parse_json
-from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, describe_value, short, text_fault
+from lamina.data.problems import MISSING, RENAME, Counts, Fault, Problem, Report, describe_value, short, text_fault
 from lamina.data.question_records import given_answers
 from lamina.data.squad import AnswerChecking, DuplicateIds
 from lamina.data.squad_format import SquadAnswer
@@ -233,7 +233,7 @@ class _MultiContextWalker:
             self.counts.duplicate_ids += 1
             if self.duplicate_ids == "error":
                 what = f"the id {short(own)!r} is not unique"
-                faults.append((".qa", Fault(what, 'rename it, or set duplicate_ids = "rename"')))
+                faults.append((".qa", Fault(what, f"rename it, or {RENAME}")))
         return unique
 
     def _texts(self, qa: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[str]:

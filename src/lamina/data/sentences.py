@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -107,8 +107,13 @@ def check_sentences(path: Path) -> SentenceReport:
     """Return what a table holds and all of its broken rows."""
     table = read_table(path)
     whole, broken = _sort_out(table, str(path), USUAL_READING)
-    labels = Counter(str(sentence.label) for sentence in whole.values())
-    return SentenceReport(len(whole), any(s.second is not None for s in whole.values()), dict(labels), broken, table.unit)
+    return replace(report_of(whole.values()), broken=broken, unit=table.unit)
+
+
+def report_of(sentences: Collection[Sentence]) -> SentenceReport:
+    """Return the report of sentences without broken rows."""
+    labels = Counter(str(sentence.label) for sentence in sentences)
+    return SentenceReport(len(sentences), any(sentence.second is not None for sentence in sentences), dict(labels), {})
 
 
 def _sort_out(table: Table, file: str, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
