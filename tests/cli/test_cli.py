@@ -273,6 +273,22 @@ def test_ids_that_occur_twice_name_the_option_of_the_command(tmp_path: Path) -> 
     assert lamina(*convert, "--duplicate-ids", "rename").code == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [(["ask", "--text"], "lamina ask"), (["data", "clean", "x.csv", "--out"], "lamina data clean"), (["--nothing"], "lamina")],
+)
+def test_a_mistake_on_the_command_line_names_the_help_of_its_command(words: list[str], path: str) -> None:
+    result = lamina(*words)
+    assert result.code == 2
+    assert result.err.startswith(f"{path}: ") and f"`{path} -h`" in result.err
+
+
+@pytest.mark.parametrize("words", [["my.csv"], ["--data", "my.csv"], ["quickstart", "--data=my.csv"], ["my.csv", "--resume"]])
+def test_training_on_a_file_names_the_setting(words: list[str]) -> None:
+    result = lamina("train", *words)
+    assert result.code == 2 and result.err.endswith("Fix: run lamina train quickstart --set data.train=my.csv\n")
+
+
 def test_recipes_are_listed_and_shown() -> None:
     recipes = json.loads(lamina("recipes", "list", "--json").out)
     assert {"quickstart", "squad2/baseline"} <= set(recipes)

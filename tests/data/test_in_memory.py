@@ -207,3 +207,9 @@ def test_names_of_columns_may_have_spaces_around_and_inside() -> None:
     rows = [{f" {name.replace('_', ' ').title()} ": value for name, value in row.items()} for row in ROWS]
     assert examples_of(rows) == EXAMPLES
     assert sentences_of([{" Text": "fine", "LABEL ": 1}]) == [Sentence("1", "fine", None, "1")]
+
+
+def test_whole_numbers_as_ids_beside_a_missing_one() -> None:
+    frame = pd.DataFrame({**ROWS[0], "id": number} for number in (1, None, 3))
+    assert frame["id"].dtype == float
+    assert [example.id for example in examples_of(frame)] == ["1", "row-2", "3"]

@@ -526,7 +526,7 @@ def test_clean_never_overwrites_the_original(tmp_path: Path) -> None:
     [
         ("out.csv", "cleaned data is SQuAD JSON"),
         ("out.txt", "unknown ending"),
-        ("nowhere/out.json", "cannot be written: No such file"),
+        ("nowhere/out.json", "cannot be written: there is no folder"),
         ("folder.json", "cannot be written: Is a directory"),
     ],
 )

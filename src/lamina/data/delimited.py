@@ -1,7 +1,7 @@
 """CSV and TSV <-> tables.
 
 A broken row costs only itself: reading continues with the next line. The header line decides what separates the cells,
-because many files named .csv hold tabs.
+because many files named .csv hold tabs. A line `sep=;` before the header decides it too, as in Excel.
 
 Quotes have their CSV meaning between commas or semicolons. Between tabs they have it only if the file was written so:
 quoted cells hold doubled quotes, or no quote is out of place. Otherwise a quote is an ordinary character.
@@ -22,6 +22,7 @@ from lamina.errors import LaminaError
 from lamina.utils.files import decode_text
 
 _LONGEST_CELL: Final = 2**31 - 1  # the largest limit that every platform's csv module takes
+_EXCEL: Final = re.compile(r'"?sep=(?P<delimiter>[^\w\s"]|\t)"?\r?(?=\n)', re.IGNORECASE)  # a first line only for Excel
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
 Cells = list[str] | Fault
@@ -32,7 +33,10 @@ def delimited_table(data: bytes, file: str) -> Table:
     text = decode_text(file, data)
     if text.lstrip().startswith(("{", "[")):
         raise LaminaError(f"{file}: not CSV: it starts like JSON. Fix: name it .jsonl if each line is an object, else .json")
-    delimiter = _delimiter_of(text.split("\n", 1)[0])
+    named = _EXCEL.match(text)
+    if named:
+        text = text[named.end() :]  # from the line end on, so that lines keep their numbers
+    delimiter = named["delimiter"] if named else _delimiter_of(text.split("\n", 1)[0])
     quoted = delimiter != "\t" or _writes_quotes(text)
     cells = iter(_quoted_cells(text, delimiter)) if quoted else _unquoted_cells(text)
     _, first = next(cells, (1, [""]))

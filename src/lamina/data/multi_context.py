@@ -104,6 +104,21 @@ def holds_contexts(path: Path) -> bool:
     return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
 
 
+def extra_fields(path: Path) -> set[str]:
+    """Return the names of the fields that examples do not have, such as `qa.level`."""
+    found: set[str] = set()
+    for _, stated in _stated_questions(path):
+        if not isinstance(stated, Mapping):
+            continue
+        found |= stated.keys() - {"qa", "paragraphs"}
+        found |= {f"qa.{key}" for key in stated["qa"].keys() - {"id", "question", "answer", "answers", "article"}}
+        if len({paragraph.get("title") for paragraph in stated["paragraphs"]}) > 1:
+            found.add("paragraphs.title")  # a question keeps one title
+        for paragraph in stated["paragraphs"]:
+            found |= {f"paragraphs.{key}" for key in paragraph.keys() - {"title", "contents", "answers"}}
+    return found
+
+
 def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> None:
     """Write questions as this module reads them, atomically."""
     if check_name(path) == ".json":

@@ -161,8 +161,14 @@ def _parsed(cells: Mapping[str, object]) -> dict[str, object]:
     row["is_impossible"] = _converted(row.get("is_impossible"), _truth)
     for name, marks in (("answers", ("[", "{")), ("answer", ("[{",))):  # a plain answer may start with a bracket
         if str(row.get(name, "")).startswith(marks):
-            row[name] = _converted(row[name], json.loads)
+            value = _converted(row[name], json.loads)
+            row[name] = value if name == "answers" or _are_answers(value) else row[name]
     return row
+
+
+def _are_answers(value: object) -> bool:
+    """Return whether a value is a list of answers as objects. Otherwise the cell is the text of an answer."""
+    return isinstance(value, list) and all(isinstance(item, Mapping) and "text" in item for item in value)
 
 
 def _converted(cell: object, convert: Callable[[str], object]) -> object:

@@ -60,6 +60,7 @@ class SentenceReading:
 
     columns: ColumnOptions = GUESSED
     skip_broken: bool = False  # skip broken rows with one warning; otherwise the first is an error
+    can_skip: bool = True  # whether messages name the field skip_broken, which only recipes have
     labelled: bool = True  # without it, labels may be missing
     known_labels: bool = False  # otherwise a label that is no number, if nearly all others are, breaks its row
 
@@ -76,7 +77,7 @@ def sentences_in(table: Table, file: str, how: SentenceReading = USUAL_READING) 
     """Return the sentences of a table, with unique ids; `file` is its name in messages."""
     whole, broken = _sort_out(table, file, how)
     if broken:
-        _complain(file, table, broken, len(whole), skip=how.skip_broken)
+        _complain(file, table, broken, len(whole), how)
     if not whole:
         raise LaminaError(f"{file}: holds a header but no rows. Fix: add rows")
     return _with_unique_ids(whole.values())
@@ -223,11 +224,11 @@ def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
     return odd if mostly else []
 
 
-def _complain(file: str, table: Table, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
+def _complain(file: str, table: Table, broken: Mapping[int, str], whole: int, how: SentenceReading) -> None:
     first, why = next(iter(broken.items()))
     count = f"{len(broken)} of {whole + len(broken)} rows {'is' if len(broken) == 1 else 'are'} broken"
-    if not skip:
-        fix = "correct them, or set data.skip_broken=true"
+    if not how.skip_broken:
+        fix = "correct them, or set data.skip_broken=true" if how.can_skip else "correct them or remove them"
         raise LaminaError(f"{file}, {table.place(first)}: {why}: {count}. Fix: {fix}")
     if not whole:
         raise LaminaError(f"{file}, {table.place(first)}: {why}: all {len(broken)} rows are broken. Fix: correct them")

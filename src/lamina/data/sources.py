@@ -178,7 +178,7 @@ def locate_data(name: str) -> Path | Bundled:
             return shard_pattern([folder / file for file in files])
     if match := _HUB_SPLIT.fullmatch(name):
         return fetch_split(name, match["repo"], match["config"].strip("/"), match["split"], _looked_at(name))
-    if match := _HUB_FILE.fullmatch(name):
+    if (match := _HUB_FILE.fullmatch(name)) and not {"", ".", ".."} & set(match["file"].split("/")):
         return fetch_file(name, match["repo"], match["file"])
     raise LaminaError(_not_found(name))
 
@@ -221,11 +221,13 @@ def _not_found(name: str) -> str:
         return f"{name}: not a name on the hub. Fix: write hub:owner/name/path/of/file.json or owner/name:split"
     path = expanded(name)
     if holds(path.is_dir):
-        inside = data_files(path, deep=False)[:5]
-        fix = f"name a file in it: {', '.join(inside)}" if inside else "name a file, or a split in it as in FOLDER:train"
+        inside = (data_files(path, deep=False) or data_files(path))[:5]
+        fix = f"name a file in it: {', '.join(inside)}; or a split, as in {name}:train" if inside else "name a file with data"
         return f"{name}: is a folder{'' if inside else ' without data files'}. Fix: {fix}"
     close = get_close_matches(name, _known_names(path), n=3)
     fix = f"did you mean {' or '.join(map(repr, close))}?" if close else "see the names with lamina data list"
+    if re.fullmatch(_REPO, name):
+        fix += f" For a dataset on the hub, name a split too, as in {name}:train" if close else f"; on the hub: {name}:train"
     return f"{name}: no such data: {_looked_at(name)}. Fix: {fix}"
 
 

@@ -242,6 +242,8 @@ def _own_id(record: QuestionRecord, faults: list[Fault]) -> str:
     own_id = record.fields.get("id")
     if isinstance(own_id, int) and not isinstance(own_id, bool):
         return str(own_id)
+    if isinstance(own_id, float) and own_id.is_integer():  # a column with missing values holds floats in pandas
+        return str(int(own_id))
     if isinstance(own_id, str) and not text_fault(own_id, "id"):
         return own_id
     if own_id in (None, "") and record.fallback_id is not None:
