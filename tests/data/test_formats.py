@@ -170,13 +170,10 @@ def test_the_first_of_two_columns_of_sentences_is_taken_and_copied_once(
 
 
 def test_rows_may_spell_the_name_of_a_column_in_two_ways(tmp_path: Path) -> None:
-    rows = [
-        {"Question": "Who?", "context": "An owl.", "answer": "owl"},
-        {"question": "What?", "context": "An owl.", "answer": ""},
-    ]
-    twice = {"question": "Second", "context": "An owl.", "Question": "First", "answer": ""}
-    found = load_examples(str(as_json(tmp_path / "own.json", [*rows, twice])))
-    assert [e.question for e in found] == ["Who?", "What?", "First"]
+    rest = {"context": "An owl.", "answer": "owl"}
+    rows = [{"Question": "Who?", **rest}, {"question": "What?", **rest}, {"Question": "First", "question": "Second", **rest}]
+    found = load_examples(str(as_json(tmp_path / "own.json", [*rows, {"question": "Second", "Question": "First", **rest}])))
+    assert [e.question for e in found] == ["Who?", "What?", "First", "First"]
 
 
 def test_the_command_prints_the_line_once_on_standard_error(tmp_path: Path) -> None:
