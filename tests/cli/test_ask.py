@@ -189,6 +189,27 @@ def test_a_command_of_the_conversation_is_no_question(model: Path) -> None:
     assert "standard input, line 2: :why is a command of the conversation, not a question. Fix: " in result.err
 
 
+def test_no_question_names_the_words_that_are_files(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mill.txt").write_text(cases.MILL)
+    (tmp_path / "Who?").write_text("An owl.")
+    for files, words in (([tmp_path / "mill.txt"], "exists, so it is a text"), ([tmp_path], "exists, so it is a text")):
+        for form in ("--json", "--jsonl", "--top-k=1"):
+            result = lamina("ask", "--model", model, form, *files)
+            assert (result.code, result.out) == (2, "")
+            assert f"lamina: ask: there is no question ({files[0]} {words}). Fix: name one, or pipe them in" in result.err
+    result = lamina("ask", "--model", model, tmp_path / "mill.txt", tmp_path / "Who?", stdin=b" \n\n")
+    both = f"({tmp_path / 'mill.txt'}, {tmp_path / 'Who?'} exist, so they are texts)"
+    assert result.code == 2 and f"there is no question {both}" in result.err and result.err.endswith("after --\n")
+    result = lamina("ask", "--model", model, "--text", "x")
+    assert result.err == "lamina: ask: there is no question. Fix: name one, or pipe them in, one a line\n"
+
+
+def test_an_empty_standard_input_is_no_text(model: Path) -> None:
+    result = lamina("ask", "--model", model, "Who built it?")
+    expected = "standard input: is empty, so there is no text to answer from. Fix: name a file or a folder"
+    assert (result.code, result.err) == (2, f"lamina: {expected}\n")
+
+
 def test_questions_that_are_not_utf8(model: Path) -> None:
     result = lamina("ask", "--model", model, "--text", "x", stdin=b"Who?\ncaf\xe9?\n")
     assert result.code == 2 and "standard input, line 2, byte 3: not UTF-8" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -219,6 +220,73 @@ def test_data_commands(folder: Path, tmp_path: Path) -> None:
     made = lamina("data", "make", "fables", "--out", tmp_path / "fables", "--articles", 3, "--seed", 5, "--json")
     assert made.code == 0, made.err
     assert lamina("data", "check", tmp_path / "fables" / "train.json").code == 0
+
+
+def test_the_advice_of_a_problem_works_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own").mkdir()
+    for name in ("own/train.csv", "own/train.csv.gz", "own/dev-1.csv"):
+        content = b"question,context,answer,answer_start\nWho?,An owl.,owl,5\nWhat?,An owl.,cat,\n"
+        Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    advice = lamina("data", "check", "own/train.csv").out.splitlines()[0].partition("Fix: run lamina ")[2].split()
+    assert advice == ["data", "clean", "own/train.csv"]
+    before = Path("own/train.csv").read_bytes()
+    assert lamina(*advice).out.endswith("own/train-clean.json: 1 questions, 1 problems repaired, 1 left out\n")
+    assert lamina("data", "check", "own/train-clean.json").code == 0 and Path("own/train.csv").read_bytes() == before
+    assert json.loads(lamina("data", "clean", "own/train.csv.gz", "--json").out)["out"] == "own/train-clean.json"
+    assert json.loads(lamina("data", "clean", "own:dev", "--json").out)["out"] == "dev-1-clean.json"
+    assert json.loads(lamina("data", "clean", "own/dev-*.csv", "--json").out)["out"] == "own/dev-clean.json"
+    again = lamina("data", "clean", "own/train-clean.json")
+    assert again.code == 0 and Path("own/train-clean-clean.json").exists()
+
+
+def test_generated_data_is_checked_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    questions = json.loads(lamina("data", "check", "fables/dev", "--json").out)
+    assert questions["problems"] == [] and questions["counts"]["questions"] > 100
+    assert lamina("data", "check", "fables/sentiment/dev").out.endswith(")\n")
+    assert lamina("data", "clean", "fables/dev").code == 0
+    cleaned = json.loads(lamina("data", "check", "fables-dev-clean.json", "--json").out)
+    assert cleaned["counts"]["questions"] == questions["counts"]["questions"]
+    assert "holds labelled sentences" in lamina("data", "clean", "fables/sentiment/dev").err
+
+
+@pytest.mark.parametrize(
+    "command", [["check"], ["clean"], ["convert", "out.csv"], ["contexts", "--bm25", "2", "--out", "out.jsonl"]]
+)
+def test_a_home_folder_that_does_not_exist_is_one_line(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = lamina("data", command[0], "~nouser/x.csv", *command[1:])
+    assert (
+        result.code == 2
+        and result.err.startswith("lamina: ~nouser/x.csv: ")
+        and result.err.count("Fix: write the whole path") == 1
+    )
+
+
+def test_ids_that_occur_twice_name_the_option_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("id,question,context,answer\na,Who?,An owl.,owl\na,What?,An owl.,owl\n")
+    convert = ["data", "convert", tmp_path / "own.csv", tmp_path / "own.json"]
+    assert 'or set duplicate_ids = "rename" (in a command: --duplicate-ids rename)' in lamina(*convert).err
+    assert lamina(*convert, "--duplicate-ids", "rename").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [(["ask", "--text"], "lamina ask"), (["data", "clean", "x.csv", "--out"], "lamina data clean"), (["--nothing"], "lamina")],
+)
+def test_a_mistake_on_the_command_line_names_the_help_of_its_command(words: list[str], path: str) -> None:
+    result = lamina(*words)
+    assert result.code == 2
+    assert result.err.startswith(f"{path}: ") and f"`{path} -h`" in result.err
+
+
+@pytest.mark.parametrize("words", [["my.csv"], ["--data", "my.csv"], ["quickstart", "--data=my.csv"], ["my.csv", "--resume"]])
+def test_training_on_a_file_names_the_setting(words: list[str]) -> None:
+    result = lamina("train", *words)
+    assert result.code == 2 and result.err.endswith("Fix: run lamina train quickstart --set data.train=my.csv\n")
 
 
 def test_recipes_are_listed_and_shown() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import sys
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -129,7 +134,7 @@ def test_the_command(tmp_path: Path) -> None:
     [
         ("in.csv", "is the original, which is never overwritten"),
         ("out.txt", "unknown ending. Fix: name it .json, .jsonl, .csv, .tsv or .parquet"),
-        ("nowhere/out.csv", "cannot be written: No such file"),
+        ("nowhere/out.csv", "cannot be written: there is no folder"),
     ],
 )
 def test_where_nothing_is_written(tmp_path: Path, out: str, message: str) -> None:
@@ -159,3 +164,71 @@ def test_ids_of_sentences_are_copied(tmp_path: Path) -> None:
     path.write_text("id,text,label\nx,fine,1\ny,bad,0\n")
     convert(str(path), out)
     assert load_sentences(str(out)) == [Sentence("x", "fine", None, "1"), Sentence("y", "bad", None, "0")]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_sentences_with_dates_decimals_and_bytes(tmp_path: Path, ending: str) -> None:
+    columns = {
+        "text": ["fine", "awful"],
+        "label": [Decimal("1.50"), Decimal("2.00")],
+        "day": [datetime.datetime(2026, 1, 2), None],
+        "photo": [b"\xff", b""],
+        "parts": [{"bytes": b"\xff", "path": "a.png"}, None],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "own.parquet")
+    assert lamina("data", "check", tmp_path / "own.parquet").out == "2 sentences, labels 1.5 (1), 2 (1)\n"
+    result = lamina("data", "convert", tmp_path / "own.parquet", out := tmp_path / f"out{ending}")
+    dropped = "" if ending == ".parquet" else "not copied, because only parquet holds bytes: photo\n"
+    assert result.out == f"{out}: 2 sentences\n{dropped}"
+    table = read_table(out)
+    rows = [row for _, row in table.rows if isinstance(row, dict)]
+    assert [row["day"] or None for row in rows] == ["2026-01-02T00:00:00", None]
+    assert next(str(row["label"]) for row in rows) == "1.5" and load_sentences(str(out))[1].first == "awful"
+    assert ("photo" in table.header) == (ending == ".parquet")
+
+
+@pytest.mark.parametrize("answer", ["[{}]", '[{"text": "owl"}]', "[{"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_an_answer_that_looks_like_json_survives(tmp_path: Path, answer: str, ending: str) -> None:
+    example = Example("a", "What?", f"Write {answer}.", (Answer(answer, 6),), "a", "t")
+    (tmp_path / "own.json").write_bytes(squad_bytes([example]))
+    convert(str(tmp_path / "own.json"), tmp_path / f"out{ending}")
+    assert load_examples(str(tmp_path / f"out{ending}")) == [example]
+
+
+def test_a_plain_cell_of_brackets_is_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("question,context,answer\nWhat?,Write [{}].,[{}]\n")
+    assert load_examples(str(tmp_path / "own.csv"))[0].answers == (Answer("[{}]", 6),)
+
+
+def test_fields_of_several_contexts_that_are_not_copied(tmp_path: Path) -> None:
+    question = {
+        "qa": {"id": "a", "question": "Who?", "answer": "owl", "level": 2},
+        "paragraphs": [{"title": "A", "contents": "An owl.", "rank": 1}, {"title": "B", "contents": "A cat."}],
+        "source": "web",
+    }
+    write_questions(tmp_path / "own.jsonl", [question])
+    done = convert(str(tmp_path / "own.jsonl"), tmp_path / "out.json")
+    assert done.not_copied == ("paragraphs.rank", "paragraphs.title", "qa.level", "source")
+
+
+def test_a_broken_table_of_sentences_names_no_field_of_recipes(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("text,label\nfine,1\nbad,\n")
+    result = lamina("data", "convert", tmp_path / "own.csv", tmp_path / "out.jsonl")
+    assert result.code == 2 and result.err.endswith("1 of 2 rows is broken. Fix: correct them or remove them\n")
+
+
+def test_writing_into_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    out = tmp_path / "nowhere" / "out.json"
+    result = lamina("data", "convert", "fables/dev", out)
+    problem = f"there is no folder {out.parent}. Fix: make the folder, or name another path"
+    assert (result.code, result.err) == (2, f"lamina: {out}: cannot be written: {problem}\n")
+
+
+def test_writing_parquet_without_pyarrow_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(LaminaError) as caught:
+        convert("fables/dev", tmp_path / "out.parquet")
+    assert (
+        str(caught.value) == f"{tmp_path / 'out.parquet'}: writing parquet needs pyarrow. Fix: pip install 'lamina-qa[parquet]'"
+    )

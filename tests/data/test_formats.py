@@ -120,6 +120,7 @@ def test_floats_of_whole_numbers_are_starts(tmp_path: Path) -> None:
         ({"context": "paragraph", "answer": "answer_text"}, "context from 'paragraph', answers from 'answer_text'"),
         ({"context": "text", "answer": "label"}, "context from 'text', answers from 'label'"),
         ({"answer": "text", "answer_start": "start"}, "answers from 'text', answer_start from 'start'"),
+        ({"answer": "Answer Text", "answer_start": "Answer-Start"}, "answers from 'Answer Text'"),
     ],
 )
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".json", ".parquet"])
@@ -139,6 +140,40 @@ def test_the_first_column_in_the_documented_order_is_taken(tmp_path: Path, caplo
     assert [record.getMessage().partition(": columns: ")[2] for record in caplog.records] == [
         "question from 'question' (not 'query'), context from 'context' (not 'text'), answers from 'answer' (not 'text')"
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "note"),
+    [
+        ("question,Question,context,answer", "question from 'question' (not 'Question')"),
+        ("question,question,context,answer", "question from the first 'question'"),
+    ],
+)
+def test_the_first_of_two_columns_of_one_name_is_taken(
+    tmp_path: Path, header: str, note: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "own.csv").write_text(f"{header}\nWho?,What?,An owl.,owl\n")
+    with caplog.at_level(logging.WARNING, "lamina"):
+        assert [e.question for e in load_examples(str(tmp_path / "own.csv"))] == ["Who?"]
+    assert [record.getMessage() for record in caplog.records] == [f"{tmp_path / 'own.csv'}: columns: {note}"]
+
+
+def test_the_first_of_two_columns_of_sentences_is_taken_and_copied_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "own.csv").write_text("text,text,Label,label\nfine,bad,1,0\n")
+    with caplog.at_level(logging.WARNING, "lamina"):
+        assert load_sentences(str(tmp_path / "own.csv")) == [Sentence("1", "fine", None, "1")]
+    assert caplog.records[0].getMessage().endswith(": columns: text from the first 'text', label from 'Label' (not 'label')")
+    lamina("data", "convert", tmp_path / "own.csv", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "text,Label,label\nfine,1,0\n"
+
+
+def test_rows_may_spell_the_name_of_a_column_in_two_ways(tmp_path: Path) -> None:
+    rest = {"context": "An owl.", "answer": "owl"}
+    rows = [{"Question": "Who?", **rest}, {"question": "What?", **rest}, {"Question": "First", "question": "Second", **rest}]
+    found = load_examples(str(as_json(tmp_path / "own.json", [*rows, {"question": "Second", "Question": "First", **rest}])))
+    assert [e.question for e in found] == ["Who?", "What?", "First", "First"]
 
 
 def test_the_command_prints_the_line_once_on_standard_error(tmp_path: Path) -> None:
@@ -236,6 +271,25 @@ def test_label_studio_in_its_small_form(tmp_path: Path, name: str) -> None:
     assert [e.answers for e in load_examples(str(as_json(tmp_path / "own.json", rows)))] == [(Answer("owl", 28),), ()]
     cells = [{**row, name: json.dumps(row[name]) if name in row else ""} for row in rows]
     assert [e.answers for e in load_examples(str(written(tmp_path / "own.csv", cells)))] == [(Answer("owl", 28),), ()]
+
+
+@pytest.mark.parametrize("name", ["answer", "label", "span"])
+def test_annotators_of_one_task_in_the_small_form_all_count(tmp_path: Path, name: str) -> None:
+    def row(number: int, annotator: int, *spans: Mapping[str, Any]) -> dict[str, Any]:
+        cells = {"id": number, "text": CONTEXT, "question": "What hunts?", "annotator": annotator, "annotation_id": annotator}
+        return {**cells, name: list(spans)} if spans else cells
+
+    other = {"start": 4, "end": 12, "text": "barn owl", "labels": ["Answer"]}
+    path = as_json(tmp_path / "own.json", [row(1, 1, SPAN), row(1, 2), row(1, 3, other, SPAN), row(2, 1)])
+    found = load_examples(str(path))
+    assert [(e.id, e.answers) for e in found] == [("1", (Answer("owl", 28), Answer("barn owl", 4))), ("2", ())]
+    assert '"questions": 2' in lamina("data", "check", path, "--json").out
+
+
+def test_classes_of_several_annotators_in_the_small_form(tmp_path: Path) -> None:
+    rest = {"id": 1, "text": "fine", "annotation_id": 5}
+    rows = [{**rest, "sentiment": label, "annotator": number} for number, label in enumerate(("good", "bad"))]
+    assert load_sentences(str(as_json(tmp_path / "own.json", rows))) == [Sentence("1", "fine", None, "good")]
 
 
 def test_classes_of_label_studio_are_labels_of_sentences(tmp_path: Path) -> None:

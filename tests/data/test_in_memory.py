@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -11,6 +14,7 @@ import pytest
 
 from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.in_memory import examples_of, sentences_of
+from lamina.data.plain_values import plain_row
 from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.errors import LaminaError
 
@@ -149,3 +153,63 @@ def test_sentences_by_named_columns_without_labels_and_with_broken_rows() -> Non
     assert [s.label for s in sentences_of(rows, how=SentenceReading(columns, labelled=False))] == ["good", None]
     with pytest.raises(LaminaError, match=r"^mine, row 2: mood is empty: 1 of 2 rows is broken\. Fix: "):
         sentences_of(rows, "mine", SentenceReading(columns))
+
+
+def test_dates_decimals_and_numpy_times_become_values_of_json() -> None:
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5)
+    row = {
+        "moment": pd.Timestamp(moment),
+        "day": moment.date(),
+        "time": moment.time(),
+        "nanoseconds": np.datetime64("2026-01-02T03:04:05.000000000"),
+        "times": np.array(["2026-01-02", "NaT"], "datetime64[ns]"),
+        "missing": pd.NaT,
+        "span": pd.Timedelta(seconds=90),
+        "price": Decimal("2.50"),
+        "stars": Decimal("3"),
+        "none": Decimal("NaN"),
+        "key": UUID(int=1),
+    }
+    expected = {
+        "moment": "2026-01-02T03:04:05",
+        "day": "2026-01-02",
+        "time": "03:04:05",
+        "nanoseconds": "2026-01-02T03:04:05",
+        "times": ["2026-01-02T00:00:00", None],
+        "missing": None,
+        "span": "0 days 00:01:30",
+        "price": 2.5,
+        "stars": 3,
+        "none": None,
+        "key": "00000000-0000-0000-0000-000000000001",
+    }
+    assert plain_row(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "what"), [(b"\xff", "label is bytes, not a text or a number"), ("\ud800", "label holds half")]
+)
+def test_a_label_that_cannot_be_stored_is_a_broken_row(label: object, what: str) -> None:
+    with pytest.raises(LaminaError, match=rf"^data, row 2: {what}"):
+        sentences_of([{"text": "fine", "label": "good"}, {"text": "awful", "label": label}])
+
+
+def test_bytes_as_a_question_name_their_column() -> None:
+    with pytest.raises(LaminaError, match=r"^data, row 1 \(id a\): question is bytes, not a text\. Fix: "):
+        examples_of([{**ROWS[0], "question": b"What?"}])
+
+
+def test_unused_bytes_are_ignored() -> None:
+    assert examples_of([{**row, "photo": b"\xff"} for row in ROWS]) == EXAMPLES
+
+
+def test_names_of_columns_may_have_spaces_around_and_inside() -> None:
+    rows = [{f" {name.replace('_', ' ').title()} ": value for name, value in row.items()} for row in ROWS]
+    assert examples_of(rows) == EXAMPLES
+    assert sentences_of([{" Text": "fine", "LABEL ": 1}]) == [Sentence("1", "fine", None, "1")]
+
+
+def test_whole_numbers_as_ids_beside_a_missing_one() -> None:
+    frame = pd.DataFrame({**ROWS[0], "id": number} for number in (1, None, 3))
+    assert frame["id"].dtype == float
+    assert [example.id for example in examples_of(frame)] == ["1", "row-2", "3"]

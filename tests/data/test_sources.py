@@ -113,7 +113,32 @@ def test_unknown_bundled_name_raises() -> None:
 
 def test_folder_is_not_data(tmp_path: Path) -> None:
     write(tmp_path / "corpora" / "train.json")
-    assert complaint("corpora").endswith("is a folder. Fix: name a file in it: train.json")
+    assert complaint("corpora").endswith("is a folder. Fix: name a file in it: train.json; or a split, as in corpora:train")
+    write(tmp_path / "deep" / "data" / "train.json")
+    fix = "Fix: name a file in it: data/train.json; or a split, as in deep:train"
+    assert complaint("deep").endswith(f"is a folder. {fix}") and sources.load_examples("deep:train") == [EXAMPLE]
+    (tmp_path / "empty").mkdir()
+    assert complaint("empty").endswith("is a folder without data files. Fix: name a file with data")
+
+
+def test_a_dataset_of_the_hub_without_a_split() -> None:
+    assert complaint("ann/owls").endswith("Fix: see the names with lamina data list; on the hub: ann/owls:train")
+
+
+@pytest.mark.parametrize("name", ["hub:a/b/../../x.csv", "hub:a/b/./x.csv", "hub:a/b//x.csv"])
+def test_a_name_on_the_hub_has_no_dots(name: str) -> None:
+    assert complaint(name).startswith(f"{name}: not a name on the hub. Fix: ")
+
+
+def test_numbered_files_of_a_folder_are_shards(tmp_path: Path) -> None:
+    for number, name in enumerate("cab"):
+        row = {"id": name, "question": "Who?", "context": "An owl.", "answer": "owl"}
+        file = tmp_path / "own" / "default" / "train" / f"000{number}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(row) + "\n")
+    assert [example.id for example in sources.load_examples("own:train")] == ["c", "a", "b"]
+    (file.parent / "meta.jsonl").write_text("{}")
+    assert "several files fit: default/train/0000.jsonl, " in complaint("own:train")
 
 
 def test_a_missing_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:

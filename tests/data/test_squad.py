@@ -437,7 +437,8 @@ def test_check_counts_and_lists_every_problem(tmp_path: Path) -> None:
         f"{at}[0] (id a): answer 'owl' is not at answer_start 3; found at 9. Fix: run lamina data clean {file}",
         f"{at}[0] (id a): answer 'cat' is not in the context. Fix: correct it, or run lamina data clean {file} to drop it",
         f"{at}[2] (id a): question is empty. Fix: write it or remove the question",
-        f'{at}[2] (id a): the id is not unique. Fix: run lamina data clean {file} or set duplicate_ids = "rename"',
+        f'{at}[2] (id a): the id is not unique. Fix: run lamina data clean {file} or set duplicate_ids = "rename" '
+        "(in a command: --duplicate-ids rename)",
         f"{at}[3]: not a question, but 5. Fix: write an object",
     ]
 
@@ -525,7 +526,7 @@ def test_clean_never_overwrites_the_original(tmp_path: Path) -> None:
     [
         ("out.csv", "cleaned data is SQuAD JSON"),
         ("out.txt", "unknown ending"),
-        ("nowhere/out.json", "cannot be written: No such file"),
+        ("nowhere/out.json", "cannot be written: there is no folder"),
         ("folder.json", "cannot be written: Is a directory"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lamina.data import squad
+from lamina.data.delimited import delimited_table
 from lamina.data.problems import Fault
 from lamina.data.sentences import check_sentences
 from lamina.data.table_formats import ENDINGS, FORMATS, read_table
@@ -106,3 +107,11 @@ def test_a_return_outside_quotes_breaks_the_whole_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"one,two\na\rb,c\nd,e\n")
     assert lines_of(path) == ([4], [2])
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", '"sep=;"\r\n', "SEP=;\n", "\ufeffsep=|\n"])
+def test_the_first_line_of_excel_names_the_delimiter(first: str) -> None:
+    mark = "|" if "|" in first else ";"
+    table = delimited_table(f"{first}text{mark}a,b,c\nfine{mark}1\n".encode(), "own.csv")
+    assert list(table.header) == ["text", "a,b,c"]
+    assert list(table.rows) == [(3, {"text": "fine", "a,b,c": "1"})]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import re
 import sys
 from pathlib import Path
 
@@ -72,6 +73,14 @@ def test_pdf_has_page_numbers(tmp_path: Path) -> None:
     book = read_document(tmp_path / "book.pdf")
     assert book.place(book.text.index("mill")) == "page 1"
     assert book.place(book.text.index("1871")) == "page 3"
+
+
+def test_what_pypdf_repairs_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = re.sub(rb"startxref\s+\d+", b"startxref\n7", pdf("The mill was built by Ada."))
+    (tmp_path / "book.pdf").write_bytes(data)
+    assert "Ada" in read_document(tmp_path / "book.pdf").text
+    assert caplog.records == []
+    assert pypdf.PdfReader(io.BytesIO(data)).pages and caplog.records, "by itself, it logs a warning"
 
 
 def test_lone_surrogate_in_a_pdf_becomes_a_question_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,3 +175,19 @@ def test_a_reader_scores_and_predicts_rows(run: lamina.Run) -> None:
     unlabelled = [{"question": row["question"], "context": row["context"], "id": row["id"]} for row in ROWS]
     assert reader.predictions(unlabelled) == reader.predictions(file), "answers are ignored"
     assert reader.predictions([])["predictions"] == {}
+
+
+def test_unused_columns_of_dates_bytes_and_half_characters_do_not_stop_a_run(recipe: Path, tmp_path: Path) -> None:
+    frame = pandas.DataFrame(ROWS).assign(day=pandas.Timestamp("2026-01-02"), photo=b"\xff")
+    rows = [{**row, "note": "\ud800"} for row in frame.to_dict("records")]
+    with pytest.warns(lamina.LaminaWarning, match="not stored in the run folder, because JSON cannot hold it: 'photo'"):
+        run = lamina.train(recipe, tmp_path / "run", data=rows, settings={"train.epochs": 0.1})
+    stored = json.loads((run.path / "data" / "train.jsonl").read_text().split("\n")[0])
+    assert stored["day"] == "2026-01-02T00:00:00" and stored["note"] == "?" and "photo" not in stored
+
+
+def test_a_half_character_in_a_column_that_is_read_is_one_line(recipe: Path, tmp_path: Path) -> None:
+    rows = [*ROWS[:2], {**ROWS[2], "question": "Who \ud800?"}]
+    with pytest.raises(lamina.LaminaError, match=r"row 3 .*: question holds half a character \(a lone surrogate\) at 4"):
+        lamina.train(recipe, tmp_path / "run", data=rows)
+    assert not (tmp_path / "run").exists()

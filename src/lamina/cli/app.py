@@ -75,6 +75,7 @@ Pickle = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 
+_TRAIN_ON = "lamina train quickstart --set data.train={}"
 _USAGE_ERROR = typer.BadParameter.__mro__[1]  # the base of all mistakes on a command line; typer does not export it
 
 
@@ -107,7 +108,7 @@ def fail(line: str, code: int) -> NoReturn:
 def _usage_line(error: Any) -> tuple[str, int]:
     """Return the line for a mistake on the command line, and the exit code."""
     message = str(error.format_message()).strip()
-    path = error.ctx.command_path if error.ctx is not None else "lamina"
+    path = error.ctx.command_path if error.ctx is not None else _command_path()
     if not message:  # a group without a command: its help has been printed
         raise SystemExit(2)
     what, hint = message, ""
@@ -116,7 +117,27 @@ def _usage_line(error: Any) -> tuple[str, int]:
             what, _, hint = message.partition(marker)
     names = hint.rstrip("?)").replace("'", "").replace(", ", " or ")
     fix = f"did you mean {names}?" if names else f"run `{path} -h` to see what it takes"
+    if path == "lamina train" and getattr(error, "option_name", "") == "--data":
+        fix = f"run {_TRAIN_ON.format(_word_after('--data'))}"
     return f"{path}: {what[:1].lower()}{what[1:].rstrip('. ')}. Fix: {fix}", 2
+
+
+def _command_path() -> str:
+    """Return the names of the command on the command line, such as "lamina data check"."""
+    path, command = "lamina", typer.main.get_command(app)
+    for word in sys.argv[1:]:
+        inner = getattr(command, "commands", {})
+        if word not in inner:
+            break
+        path, command = f"{path} {word}", inner[word]
+    return path
+
+
+def _word_after(option: str) -> str:
+    """Return the value of an option on the command line, or FILE."""
+    given = [word for word in sys.argv if word.startswith(f"{option}=")]
+    following = sys.argv[sys.argv.index(option) + 1 :] if option in sys.argv else []
+    return given[0].partition("=")[2] if given else (following or ["FILE"])[0]
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -135,7 +156,10 @@ def open_recipe(name: str, settings: list[str]) -> Recipe:
     """Return the recipe of that path or bundled name, changed by `--set`."""
     from lamina.config.bundled import recipe_path
     from lamina.config.parse import read_recipe
+    from lamina.data.split_files import has_data_ending
 
+    if has_data_ending(Path(name).name) and Path(name).suffix.lower() != ".json":
+        raise LaminaError(f"{name}: is data, not a recipe. Fix: run {_TRAIN_ON.format(name)}")
     return read_recipe(recipe_path(name), settings)
 
 

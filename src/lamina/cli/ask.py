@@ -122,7 +122,7 @@ def ask(
     asked = sort_arguments(words or [], command.meta[AFTER_DASHES], context or [], contexts or [], text or [], piped=piped)
     talking = not asked.questions and not piped
     if talking and (form != "text" or sys.stdin is None or asked.streamed):
-        raise LaminaError("ask: there is no question. Fix: name one, or pipe them in, one a line")
+        raise LaminaError(_no_question(asked))
     documents = [] if asked.streamed else [*_documents(asked.files), *_texts(asked.texts)]
     if not talking and not asked.streamed and not documents:
         raise LaminaError("ask: there is no text to answer from. Fix: name a file or a folder, or give a text with --text")
@@ -137,7 +137,7 @@ def _replies(
     reader: Reader, asked: Asked, documents: list[Document], threshold: float | None, top_k: int
 ) -> Iterator[tuple[Reply, list[Document]]]:
     """Yield each reply with the documents that its quotes count."""
-    groups = [asked.questions] if asked.questions else _piped_questions()
+    groups = [asked.questions] if asked.questions else _some(_piped_questions(), asked)
     if asked.streamed:
         yield from _search(reader, groups, asked.files, threshold, top_k)
         return
@@ -145,6 +145,24 @@ def _replies(
     for questions in groups:
         for reply in reader.replies(questions, texts, threshold=threshold, top_k=top_k):
             yield reply, documents
+
+
+def _some(groups: Iterable[list[str]], asked: Asked) -> Iterator[list[str]]:
+    """Yield the groups of questions. If there are none, raise LaminaError."""
+    empty = True
+    for group in groups:
+        empty = False
+        yield group
+    if empty:
+        raise LaminaError(_no_question(asked))
+
+
+def _no_question(asked: Asked) -> str:
+    files = [name for name in asked.files if name != "-"]
+    shown = ", ".join(files[:3]) + (" …" if len(files) > 3 else "")
+    taken = f" ({shown} {'exist, so they are texts' if len(files) > 1 else 'exists, so it is a text'})" if files else ""
+    fix = "name one, or pipe them in, one a line" + ("; put a question that is also a name of a file after --" if files else "")
+    return f"ask: there is no question{taken}. Fix: {fix}"
 
 
 def _converse(reader: Reader, documents: list[Document], threshold: float | None, top_k: int) -> None:
@@ -185,11 +203,18 @@ def _print_replies(replies: Iterable[tuple[Reply, list[Document]]], form: Output
 
 
 def _documents(names: list[str]) -> list[Document]:
-    from lamina.reader.documents import make_document, read_document
+    from lamina.reader.documents import read_document
 
-    return [
-        make_document("standard input", sys.stdin.buffer.read()) if name == "-" else read_document(Path(name)) for name in names
-    ]
+    return [_piped_document() if name == "-" else read_document(Path(name)) for name in names]
+
+
+def _piped_document() -> Document:
+    from lamina.reader.documents import make_document
+
+    data = sys.stdin.buffer.read()
+    if not data.strip():
+        raise LaminaError("standard input: is empty, so there is no text to answer from. Fix: name a file or a folder")
+    return make_document("standard input", data)
 
 
 def _texts(texts: list[str]) -> list[Document]:

@@ -35,44 +35,40 @@ def data_list(as_json: Json = False) -> None:
 @commands.command("check")
 def data_check(data: Annotated[str, typer.Argument(help=f"Questions or sentences: {ANY_DATA}")], as_json: Json = False) -> None:
     """List all problems of questions or sentences, and count what the data holds. Exits with 2 if there are problems."""
-    from lamina.data.sentences import check_sentences, holds_sentences
-    from lamina.data.sources import check_questions, locate_file
+    from lamina.data.sentences import SentenceReport
+    from lamina.data.sources import check_data, locate_data
 
-    file = locate_file(data)
-    if holds_sentences(file):
-        found = check_sentences(file)
-        if as_json:
-            print_json(asdict(found))
-        else:
-            for problem in found.problems(str(file)):
-                print(problem)
-            print(found)
-        if found.broken:
-            raise typer.Exit(2)
-        return
-    report = check_questions(file)
-    if as_json:
-        print_json({"counts": asdict(report.counts), "problems": [str(problem) for problem in report.problems]})
+    report = check_data(data)
+    if isinstance(report, SentenceReport):
+        problems = report.problems(str(locate_data(data))) if report.broken else []
+        holds, result = str(report), asdict(report)
     else:
-        for problem in report.problems:
+        problems, holds = report.problems, str(report.counts)
+        result = {"counts": asdict(report.counts), "problems": [str(problem) for problem in problems]}
+    if as_json:
+        print_json(result)
+    else:
+        for problem in problems:
             print(problem)
-        print(report.counts)
-    if report.problems:
+        print(holds)
+    if problems:
         raise typer.Exit(2)
 
 
 @commands.command("clean")
 def data_clean(
     data: Annotated[str, typer.Argument(help=f"Questions to repair, never changed: {ANY_DATA}")],
-    out: Annotated[Path, typer.Option("--out", help="Write the repaired copy here, as SQuAD JSON.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the repaired copy here, as SQuAD JSON. Without it: FILE-clean.json beside FILE."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a repaired copy of questions: answers aligned, duplicate ids renamed. What cannot be repaired is left out and
     listed."""
-    from lamina.data.sources import locate_file
-    from lamina.data.squad import clean
+    from lamina.data.sources import clean_data
 
-    report = clean(locate_file(data), out)
+    out, report = clean_data(data, out)
     if as_json:
         print_json(
             {
@@ -107,7 +103,8 @@ def data_convert(
         return
     print(f"{out}: {done.rows} {done.kind}")
     if done.not_copied:
-        print(f"not copied, because examples do not have these fields: {', '.join(done.not_copied)}")
+        why = "examples do not have these fields" if done.kind == "questions" else "only parquet holds bytes"
+        print(f"not copied, because {why}: {', '.join(done.not_copied)}")
 
 
 @commands.command("make")

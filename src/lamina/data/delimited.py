@@ -1,7 +1,7 @@
 """CSV and TSV <-> tables.
 
 A broken row costs only itself: reading continues with the next line. The header line decides what separates the cells,
-because many files named .csv hold tabs.
+because many files named .csv hold tabs. A line `sep=;` before the header decides it too, as in Excel.
 
 Quotes have their CSV meaning between commas or semicolons. Between tabs they have it only if the file was written so:
 quoted cells hold doubled quotes, or no quote is out of place. Otherwise a quote is an ordinary character.
@@ -22,6 +22,7 @@ from lamina.errors import LaminaError
 from lamina.utils.files import decode_text
 
 _LONGEST_CELL: Final = 2**31 - 1  # the largest limit that every platform's csv module takes
+_EXCEL: Final = re.compile(r'"?sep=(?P<delimiter>[^\w\s"]|\t)"?\r?(?=\n)', re.IGNORECASE)  # a first line only for Excel
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 
 Cells = list[str] | Fault
@@ -32,14 +33,18 @@ def delimited_table(data: bytes, file: str) -> Table:
     text = decode_text(file, data)
     if text.lstrip().startswith(("{", "[")):
         raise LaminaError(f"{file}: not CSV: it starts like JSON. Fix: name it .jsonl if each line is an object, else .json")
-    delimiter = _delimiter_of(text.split("\n", 1)[0])
+    named = _EXCEL.match(text)
+    if named:
+        text = text[named.end() :]  # from the line end on, so that lines keep their numbers
+    delimiter = named["delimiter"] if named else _delimiter_of(text.split("\n", 1)[0])
     quoted = delimiter != "\t" or _writes_quotes(text)
     cells = iter(_quoted_cells(text, delimiter)) if quoted else _unquoted_cells(text)
     _, first = next(cells, (1, [""]))
     if isinstance(first, Fault) or not any(name.strip() for name in first):
         raise LaminaError(f"{file}, line 1: no header. Fix: name the columns in the first line")
     header = [name.strip() for name in first]
-    rows = ((number, _named(header, row)) for number, row in cells)
+    places = {name: place for place, name in reversed([*enumerate(header)])}  # of the first column of each name
+    rows = ((number, _named(places, len(header), row)) for number, row in cells)
     return Table(header, rows, cells_are_texts=True)
 
 
@@ -69,12 +74,12 @@ def _delimiter_of(header: str) -> str:
     return "\t" if "\t" in header else max(",;", key=header.count)
 
 
-def _named(header: Sequence[str], cells: Cells) -> TableRow:
+def _named(places: Mapping[str, int], width: int, cells: Cells) -> TableRow:
     if isinstance(cells, Fault):
         return cells
-    if len(cells) != len(header):
-        return Fault(f"the header has {len(header)} cells, but this row {len(cells)}", "quote texts that hold delimiters")
-    return dict(zip(header, cells, strict=True))
+    if len(cells) != width:
+        return Fault(f"the header has {width} cells, but this row {len(cells)}", "quote texts that hold delimiters")
+    return {name: cells[place] for name, place in places.items()}
 
 
 def _writes_quotes(text: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from lamina.data.examples import Example, Sentence
 from lamina.data.json_tables import list_table
 from lamina.data.plain_values import plain_row, plain_value
-from lamina.data.problems import CLEAN, CORRECT, DROP, describe_value
+from lamina.data.problems import CLEAN, CORRECT, DROP, IN_COMMANDS, describe_value
 from lamina.data.sentences import USUAL_READING, SentenceReading, sentences_in
 from lamina.data.squad import AnswerChecking, DuplicateIds, examples_without_problems, walk_value
 from lamina.errors import LaminaError
@@ -113,7 +113,7 @@ def _objects(data: object, kind: type[T]) -> list[T] | None:
 
 def _without_command(fix: str) -> str:
     """Return a fix for data in memory, which no command can clean."""
-    return fix.replace(DROP, CORRECT).replace(CLEAN, "correct the row")
+    return fix.replace(DROP, CORRECT).replace(CLEAN, "correct the row").replace(IN_COMMANDS, "")
 
 
 def _check_unique(ids: Iterable[str], name: str) -> None:

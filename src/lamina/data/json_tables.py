@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lamina.data.label_studio import exported_rows, is_export
+from lamina.data.plain_values import json_text
 from lamina.data.problems import Fault, describe_value, short
 from lamina.data.tabular import NumberedRow, Table, TableRow
 from lamina.errors import LaminaError
@@ -123,9 +124,10 @@ def _json_complaint(text: str, error: ValueError | RecursionError) -> tuple[str,
 
 def jsonl_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
     """Return rows as a JSONL file."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(errors="replace")
+    return "".join(json_text(row) + "\n" for row in rows).encode(errors="replace")
 
 
 def json_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
     """Return rows as a JSON list."""
-    return (json.dumps(list(rows), ensure_ascii=False, indent=1) + "\n").encode(errors="replace")
+    text = json.dumps(list(rows), ensure_ascii=False, indent=1, default=lambda _: None)
+    return f"{text}\n".encode(errors="replace")

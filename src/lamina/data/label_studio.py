@@ -4,16 +4,17 @@ A task has the columns of its `data`. Marked spans of text become its answers; t
 replace answers in the data. A chosen class becomes its label. An annotation without spans is an unanswerable question. A task
 without annotations has no answers, which is a problem unless answers are ignored. Cancelled annotations are ignored.
 
-In JSON-MIN a task is a flat row already. There a task without spans lacks the column of answers, so it is unanswerable.
+In JSON-MIN each annotation is a flat row, and the column of its spans has the name of a tag. Rows with one id are one task.
+A task without spans lacks that column, so it is unanswerable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final, TypeGuard
 
 from lamina.data.problems import Fault, describe_value
-from lamina.data.question_columns import QUESTION_COLUMNS
+from lamina.data.question_columns import QUESTION_COLUMNS, column_key
 
 _ANNOTATIONS: Final = ("annotations", "completions")  # the second is the name in exports before version 1.0
 _MIN_KEYS: Final = frozenset({"annotation_id", "annotator"})
@@ -30,16 +31,17 @@ def is_export(items: Sequence[object]) -> bool:
 
 def exported_rows(tasks: Sequence[object]) -> list[Mapping[str, object] | Fault]:
     """Return the tasks as rows with the columns of their data, and with `answers`, `label` and `id` if they are known."""
-    flat = dict.fromkeys(key for task in tasks if isinstance(task, Mapping) and task.keys() >= _MIN_KEYS for key in task)
-    return [_row(task, flat) for task in tasks]
+    flat = [task for task in tasks if _is_flat(task)]
+    if not flat:
+        return [_row(task) for task in tasks]
+    columns = dict.fromkeys(key for task in flat for key in task)  # with None for what a task lacks
+    spans = {key for task in flat for key, value in task.items() if _spans(value)}
+    return [_flat_row({**columns, **task}, spans) if _is_flat(task) else _row(task) for task in _merged(tasks)]
 
 
-def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault:
-    """Return a task as a row. `flat` has the keys of all tasks of JSON-MIN, with None for what a task lacks."""
+def _row(task: object) -> Mapping[str, object] | Fault:
     if not isinstance(task, Mapping):
         return Fault(f"expected a task, found {describe_value(task)}")
-    if task.keys() >= _MIN_KEYS:
-        return {**flat, **{key: _flat_value(value) for key, value in task.items()}}
     data = task.get("data")
     if not isinstance(data, Mapping):
         return Fault(f"expected a task with data, found {describe_value(data)} as its data")
@@ -47,13 +49,57 @@ def _row(task: object, flat: Mapping[str, None]) -> Mapping[str, object] | Fault
     results = list(_results(task))
     spans = [span for value in results if (span := _span(value, _context(data))) is not None]
     classes = [choice for value in results if isinstance(choices := value.get("choices"), list) for choice in choices]
-    given = [key for key in data if str(key).lower() in ("answer", "answers")]
+    given = [key for key in data if column_key(str(key)) in ("answer", "answers")]
     if spans or (_is_annotated(task) and not given):
         row = {key: value for key, value in row.items() if key not in given}
         row["answers"] = [dict(span) for span in dict.fromkeys(tuple(span.items()) for span in spans)]
     if classes and "label" not in data:
         row["label"] = classes[0]
     return row
+
+
+def _is_flat(task: object) -> TypeGuard[Mapping[str, object]]:
+    """Return whether a task is a row of JSON-MIN."""
+    return isinstance(task, Mapping) and task.keys() >= _MIN_KEYS
+
+
+def _merged(tasks: Sequence[object]) -> list[object]:
+    """Return the tasks, with one row for all annotators of a task in JSON-MIN.
+
+    Lists of spans are joined; any other value is that of the first row that has one.
+    """
+    merged: list[object] = []
+    first: dict[object, dict[str, object]] = {}  # id -> its row
+    for task in tasks:
+        own = task.get("id") if _is_flat(task) else None
+        if not _is_flat(task) or not isinstance(own, int | str):
+            merged.append(task)
+        elif own not in first:
+            first[own] = dict(task)
+            merged.append(first[own])
+        else:
+            row = first[own]
+            for key, value in task.items():
+                before = row.get(key)
+                row[key] = [*_spans(before), *_spans(value)] or (value if before is None else before)
+    return merged
+
+
+def _flat_row(task: Mapping[str, object], span_columns: Set[str]) -> dict[str, object]:
+    """Return a task of JSON-MIN as a row. Spans become its answers, each once; they replace answers in the data."""
+    row = {key: _flat_value(value) for key, value in task.items() if key not in span_columns}
+    marked = [_span(value, _context(row)) for key in task if key in span_columns for value in _spans(task[key])]
+    given = [key for key in row if column_key(key) in ("answer", "answers")]
+    if not span_columns or (given and not marked):
+        return row
+    row = {key: value for key, value in row.items() if key not in given}
+    return {**row, "answers": [dict(span) for span in dict.fromkeys(tuple(span.items()) for span in marked if span)]}
+
+
+def _spans(value: object) -> list[Mapping[str, object]]:
+    """Return the spans of a cell of JSON-MIN; none if the cell holds anything else."""
+    items = value if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, Mapping) and item.keys() >= {"start", "end"}]
 
 
 def _flat_value(value: object) -> object:
@@ -99,5 +145,5 @@ def _span(value: Mapping[str, object], context: str) -> dict[str, object] | None
 
 
 def _context(data: Mapping[str, object]) -> str:
-    lower = {str(key).lower(): value for key, value in data.items()}
+    lower = {column_key(str(key)): value for key, value in data.items()}
     return next((text for name in QUESTION_COLUMNS["context"] if isinstance(text := lower.get(name), str)), "")

@@ -31,7 +31,7 @@ from typing import Any, Final, NotRequired, TypedDict
 from lamina.data.examples import Answer, Example
 from lamina.data.gold_answers import stated_answers
 from lamina.data.json_tables import jsonl_rows, parse_json
-from lamina.data.problems import MISSING, Counts, Fault, Problem, Report, describe_value, short, text_fault
+from lamina.data.problems import MISSING, RENAME, Counts, Fault, Problem, Report, describe_value, short, text_fault
 from lamina.data.question_records import given_answers
 from lamina.data.squad import AnswerChecking, DuplicateIds
 from lamina.data.squad_format import SquadAnswer
@@ -102,6 +102,21 @@ def holds_contexts(path: Path) -> bool:
     except LaminaError:
         return False
     return isinstance(first, Mapping) and isinstance(first.get("qa"), Mapping)
+
+
+def extra_fields(path: Path) -> set[str]:
+    """Return the names of the fields that examples do not have, such as `qa.level`."""
+    found: set[str] = set()
+    for _, stated in _stated_questions(path):
+        if not isinstance(stated, Mapping):
+            continue
+        found |= stated.keys() - {"qa", "paragraphs"}
+        found |= {f"qa.{key}" for key in stated["qa"].keys() - {"id", "question", "answer", "answers", "article"}}
+        if len({paragraph.get("title") for paragraph in stated["paragraphs"]}) > 1:
+            found.add("paragraphs.title")  # a question keeps one title
+        for paragraph in stated["paragraphs"]:
+            found |= {f"paragraphs.{key}" for key in paragraph.keys() - {"title", "contents", "answers"}}
+    return found
 
 
 def write_questions(path: Path, questions: Iterable[Mapping[str, object]]) -> None:
@@ -233,7 +248,7 @@ class _MultiContextWalker:
             self.counts.duplicate_ids += 1
             if self.duplicate_ids == "error":
                 what = f"the id {short(own)!r} is not unique"
-                faults.append((".qa", Fault(what, 'rename it, or set duplicate_ids = "rename"')))
+                faults.append((".qa", Fault(what, f"rename it, or {RENAME}")))
         return unique
 
     def _texts(self, qa: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[str]:

@@ -35,7 +35,7 @@ def parquet_bytes(header: Sequence[str], rows: Iterable[Mapping[str, object]]) -
         import pyarrow
         import pyarrow.parquet as parquet
     except ImportError:
-        raise LaminaError("OUT: writing parquet needs pyarrow. Fix: pip install 'lamina-qa[parquet]'") from None
+        raise LaminaError("writing parquet needs pyarrow. Fix: pip install 'lamina-qa[parquet]'") from None
     rows = list(rows)
     columns = {}
     for name in header:

@@ -9,6 +9,8 @@ from typing import Final
 MISSING: Final = object()
 CORRECT: Final = "correct it or remove it"
 CLEAN: Final = "run lamina data clean {file}"  # the text of a problem has the name of its file in place of {file}
+IN_COMMANDS: Final = " (in a command: --duplicate-ids rename)"
+RENAME: Final = f'set duplicate_ids = "rename"{IN_COMMANDS}'
 DROP: Final = f"correct it, or {CLEAN} to drop it"
 
 
@@ -89,6 +91,8 @@ def describe_value(value: object) -> str:
         return json.dumps(value)
     if isinstance(value, int | float | str):
         return repr(short(value) if isinstance(value, str) else value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "bytes"
     return "a list" if isinstance(value, list) else "an object"
 
 

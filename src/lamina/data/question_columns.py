@@ -1,12 +1,13 @@
-"""The columns of a table that hold questions, by their usual names in any case.
+"""The columns of a table that hold questions, by their usual names.
 
-If several columns fit, the first in the order of `QUESTION_COLUMNS` is taken. One line on standard error names the columns
-if any has another than its standard name, or if several fit.
+Names are compared by `column_key`. If several columns fit, the first in the order of `QUESTION_COLUMNS` is taken. One line on
+standard error names the columns if any has another than its standard name, or if several fit.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -34,10 +35,11 @@ _noted: Final[set[str]] = set()
 def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
     """Return the name under which each column of a table of questions is read.
 
-    A taken column has the name of its role, any other its own name in lower case. Answers are read as `answers` or
-    `answer`; only cells of `answers` may be JSON. A table without questions or contexts raises LaminaError.
+    A taken column has the name of its role, any other its own `column_key`. If several columns have one name, a row is read
+    from the first of them that it has. Answers are read as `answers` or `answer`; only cells of `answers` may be JSON. A
+    table without questions or contexts raises LaminaError.
     """
-    lower = {name.lower(): name for name in reversed(header)}
+    lower = by_key(header)
     taken: dict[str, str] = {}  # role -> column
     for role, usual in QUESTION_COLUMNS.items():
         fitting = [lower[name] for name in usual if name in lower and lower[name] not in taken.values()]
@@ -48,17 +50,32 @@ def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
             f"{file}: the header needs the columns question, context, answer (or answers), but has no {missing[0]}: "
             f"found {short(', '.join(header), 80)!r}. Fix: name the column {missing[0]}"
         )
-    _note_columns(file, taken, lower)
-    names = {column: lowered for lowered, column in lower.items()}
-    for role, column in taken.items():
-        if column.lower() not in _STANDARD:
-            names[column] = "answer" if role == "answers" else role
-    return {column: names.get(column, column) for column in header}
+    _note_columns(file, taken, header)
+    renamed = {
+        column_key(column): "answer" if role == "answers" else role
+        for role, column in taken.items()
+        if column_key(column) not in _STANDARD
+    }
+    return {column: renamed.get(column_key(column), column_key(column)) for column in header}
+
+
+def column_key(name: str) -> str:
+    """Return the name of a column as names are compared: in lower case, with `_` for spaces and hyphens inside it.
+
+    >>> column_key(" Answer Text"), column_key("answer-text")
+    ('answer_text', 'answer_text')
+    """
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def by_key(header: Sequence[str]) -> dict[str, str]:
+    """Return the first column of each name, by its `column_key`."""
+    return {column_key(name): name for name in reversed(header)}
 
 
 def fits_questions(header: Sequence[str]) -> bool:
     """Return whether a table can be read as questions to contexts."""
-    lower = {name.lower() for name in header}
+    lower = by_key(header).keys()
     return all(not lower.isdisjoint(QUESTION_COLUMNS[role]) for role in ("question", "context"))
 
 
@@ -67,18 +84,30 @@ def holds_questions(header: Sequence[str]) -> bool:
 
     The columns question, text and label alone may be a table of sentences too.
     """
-    lower = {name.lower() for name in header}
+    lower = by_key(header).keys()
     return fits_questions(header) and not lower.isdisjoint(_SURE)
 
 
-def _note_columns(file: str, taken: Mapping[str, str], lower: Mapping[str, str]) -> None:
-    clauses = []
+def _note_columns(file: str, taken: Mapping[str, str], header: Sequence[str]) -> None:
+    lower, clauses = by_key(header), []
     for role, column in taken.items():
-        rest = [lower[name] for name in QUESTION_COLUMNS[role] if name in lower and name not in _STANDARD | {column.lower()}]
-        unused = [name for name in rest if name not in taken.values()]
-        if column.lower() not in _STANDARD or unused:
+        key = column_key(column)
+        rest = [lower[name] for name in QUESTION_COLUMNS[role] if name in lower and name not in _STANDARD | {key}]
+        unused = [*twins(column, header), *(name for name in rest if name not in taken.values())]
+        if key not in _STANDARD or unused:
             clauses.append(column_clause(role, column, unused))
     note_once(file, clauses)
+
+
+def twins(column: str, header: Sequence[str]) -> list[str]:
+    """Return the other columns of the same name as a taken one.
+
+    >>> twins("Answer", ["Answer", "answer", "Answer", "id"])
+    ['answer', 'Answer']
+    """
+    same = [name for name in header if column_key(name) == column_key(column)]
+    same.remove(column)
+    return same
 
 
 def column_clause(role: str, column: str, unused: Sequence[str]) -> str:
@@ -86,9 +115,12 @@ def column_clause(role: str, column: str, unused: Sequence[str]) -> str:
 
     >>> column_clause("context", "passage", ["text"])
     "context from 'passage' (not 'text')"
+    >>> column_clause("answers", "answer", ["answer"])
+    "answers from the first 'answer'"
     """
-    others = f" (not {', '.join(map(repr, unused))})" if unused else ""
-    return f"{role} from {column!r}{others}"
+    first = "the first " if column in unused else ""
+    others = [repr(name) for name in unused if name != column]
+    return f"{role} from {first}{column!r}" + (f" (not {', '.join(others)})" if others else "")
 
 
 def note_once(file: str, clauses: Sequence[str]) -> None:

@@ -70,13 +70,14 @@ class QuestionRecords:
     def of_table(self, table: Table, file: str) -> Iterator[QuestionRecord | Problem]:
         """Yield the records of a table. Rows with equal contexts are one article if they have no title."""
         names = question_columns(table.header, file) if table.header else {}
+        backwards = list(reversed(names))
         before = number = self._rows
         for own_number, row in table.rows:
             where, number = table.place(own_number), before + own_number
             if isinstance(row, Fault):
                 yield Problem(file, where, row.what, row.fix)
                 continue
-            fields = {names[column]: value for column, value in row.items()}
+            fields = {names[column]: row[column] for column in backwards if column in row}  # the first of a name is last
             yield self._of_row(_parsed(fields) if table.cells_are_texts else fields, file, where, number)
         self._rows = number
 
@@ -160,8 +161,14 @@ def _parsed(cells: Mapping[str, object]) -> dict[str, object]:
     row["is_impossible"] = _converted(row.get("is_impossible"), _truth)
     for name, marks in (("answers", ("[", "{")), ("answer", ("[{",))):  # a plain answer may start with a bracket
         if str(row.get(name, "")).startswith(marks):
-            row[name] = _converted(row[name], json.loads)
+            value = _converted(row[name], json.loads)
+            row[name] = value if name == "answers" or _are_answers(value) else row[name]
     return row
+
+
+def _are_answers(value: object) -> bool:
+    """Return whether a value is a list of answers as objects. Otherwise the cell is the text of an answer."""
+    return isinstance(value, list) and all(isinstance(item, Mapping) and "text" in item for item in value)
 
 
 def _converted(cell: object, convert: Callable[[str], object]) -> object:

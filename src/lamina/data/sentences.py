@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
 from lamina.data.problems import Fault, Problem
-from lamina.data.question_columns import column_clause, holds_questions, note_once
+from lamina.data.question_columns import by_key, column_clause, column_key, holds_questions, note_once, twins
 from lamina.data.table_formats import read_table
-from lamina.data.tabular import Table, TableRow, cell_text, text_in
+from lamina.data.tabular import Table, TableRow, label_in, text_in
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
 
@@ -60,6 +60,7 @@ class SentenceReading:
 
     columns: ColumnOptions = GUESSED
     skip_broken: bool = False  # skip broken rows with one warning; otherwise the first is an error
+    can_skip: bool = True  # whether messages name the field skip_broken, which only recipes have
     labelled: bool = True  # without it, labels may be missing
     known_labels: bool = False  # otherwise a label that is no number, if nearly all others are, breaks its row
 
@@ -76,7 +77,7 @@ def sentences_in(table: Table, file: str, how: SentenceReading = USUAL_READING) 
     """Return the sentences of a table, with unique ids; `file` is its name in messages."""
     whole, broken = _sort_out(table, file, how)
     if broken:
-        _complain(file, table, broken, len(whole), skip=how.skip_broken)
+        _complain(file, table, broken, len(whole), how)
     if not whole:
         raise LaminaError(f"{file}: holds a header but no rows. Fix: add rows")
     return _with_unique_ids(whole.values())
@@ -107,8 +108,13 @@ def check_sentences(path: Path) -> SentenceReport:
     """Return what a table holds and all of its broken rows."""
     table = read_table(path)
     whole, broken = _sort_out(table, str(path), USUAL_READING)
-    labels = Counter(str(sentence.label) for sentence in whole.values())
-    return SentenceReport(len(whole), any(s.second is not None for s in whole.values()), dict(labels), broken, table.unit)
+    return replace(report_of(whole.values()), broken=broken, unit=table.unit)
+
+
+def report_of(sentences: Collection[Sentence]) -> SentenceReport:
+    """Return the report of sentences without broken rows."""
+    labels = Counter(str(sentence.label) for sentence in sentences)
+    return SentenceReport(len(sentences), any(sentence.second is not None for sentence in sentences), dict(labels), {})
 
 
 def _sort_out(table: Table, file: str, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
@@ -149,7 +155,7 @@ class _Columns:
 
 def _choose(options: ColumnOptions, header: Sequence[str], file: str, *, labelled: bool) -> _Columns:
     """Return the columns to read, by name or by guess."""
-    lower = {name.lower(): name for name in reversed(header)}
+    lower = by_key(header)
     if options.first is None and holds_questions(header):
         raise LaminaError(
             f"{file}: is a file of questions to contexts, which the span heads read: it has {', '.join(header)}. "
@@ -181,13 +187,16 @@ def _has(header: Sequence[str]) -> str:
 
 def _note_columns(file: str, options: ColumnOptions, chosen: _Columns, header: Sequence[str]) -> None:
     """Log which columns were guessed, if their names are not standard or if several fit."""
-    lower = {name.lower(): name for name in reversed(header)}
+    lower = by_key(header)
     taken = {"first": chosen.first, "second": chosen.second, "label": chosen.label, "id": chosen.id}
     named = options.model_dump(exclude_none=True)
     clauses = []
     for role, column in taken.items():
-        unused = [lower[name] for name in USUAL[role] if name in lower and lower[name] not in taken.values()]
-        if column is not None and role not in named and (column.lower() not in STANDARD or unused):
+        if column is None or role in named:
+            continue
+        rest = [lower[name] for name in USUAL[role] if name in lower and lower[name] not in taken.values()]
+        unused = [*twins(column, header), *rest]
+        if column_key(column) not in STANDARD or unused:
             clauses.append(column_clause({"first": "text", "second": "second text"}.get(role, role), column, unused))
     note_once(file, clauses)
 
@@ -199,10 +208,10 @@ def _sentence(row: TableRow, columns: _Columns, number: int, *, labelled: bool) 
     if isinstance(row, Fault):
         raise row
     second = None if columns.second is None else text_in(row, columns.second)
-    label = None if columns.label is None else cell_text(row.get(columns.label))
+    label = None if columns.label is None else label_in(row, columns.label)
     if labelled and not label:
         raise Fault(f"{columns.label} is empty")
-    own_id = cell_text(row.get(columns.id)) if columns.id is not None else ""
+    own_id = label_in(row, columns.id) if columns.id is not None else ""
     return Sentence(own_id or str(number), text_in(row, columns.first), second, label or None)
 
 
@@ -215,11 +224,11 @@ def _odd_labels(sentences: Mapping[int, Sentence]) -> list[int]:
     return odd if mostly else []
 
 
-def _complain(file: str, table: Table, broken: Mapping[int, str], whole: int, *, skip: bool) -> None:
+def _complain(file: str, table: Table, broken: Mapping[int, str], whole: int, how: SentenceReading) -> None:
     first, why = next(iter(broken.items()))
     count = f"{len(broken)} of {whole + len(broken)} rows {'is' if len(broken) == 1 else 'are'} broken"
-    if not skip:
-        fix = "correct them, or set data.skip_broken=true"
+    if not how.skip_broken:
+        fix = "correct them, or set data.skip_broken=true" if how.can_skip else "correct them or remove them"
         raise LaminaError(f"{file}, {table.place(first)}: {why}: {count}. Fix: {fix}")
     if not whole:
         raise LaminaError(f"{file}, {table.place(first)}: {why}: all {len(broken)} rows are broken. Fix: correct them")

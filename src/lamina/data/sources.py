@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from lamina.data import multi_context, sentences, squad
 from lamina.data.examples import Example, Sentence
 from lamina.data.hub import fetch_file, fetch_split
-from lamina.data.problems import Report
-from lamina.data.sentences import USUAL_READING, SentenceReading
+from lamina.data.problems import Counts, Report
+from lamina.data.sentences import USUAL_READING, SentenceReading, SentenceReport
 from lamina.data.split_files import data_files, files_of_split, shard_pattern, without_ending
 from lamina.data.table_formats import ENDINGS
 from lamina.data.tabular import files_of
 from lamina.errors import LaminaError
-from lamina.utils.files import check_apart, holds, same_file
+from lamina.utils.files import check_apart, expanded, holds, same_file
 
 if TYPE_CHECKING:
     from lamina.data.fables.sentences import SentenceTask
@@ -120,17 +120,46 @@ def load_sentences(name: str, how: SentenceReading = USUAL_READING) -> list[Sent
     return sentences.read_sentences(place, how)
 
 
-def check_questions(path: Path) -> Report:
-    """Return the counts and all problems of a file of questions, with one context or several contexts each."""
-    return multi_context.check_multi_context(path) if multi_context.holds_contexts(path) else squad.check(path)
+def check_data(name: str) -> Report | SentenceReport:
+    """Return what the data of that name holds and all of its problems.
 
-
-def locate_file(name: str) -> Path:
-    """Return the path of the data of that name. Generated data, which has no file, raises LaminaError."""
+    Questions give a `Report`, with one context or several contexts each. Sentences give a `SentenceReport`.
+    """
     place = locate_data(name)
     if isinstance(place, Bundled):
-        raise LaminaError(f"{name}: is generated and has no file. Fix: write one with lamina data convert {name} FILE.json")
-    return place
+        if place.task is not None:
+            return sentences.report_of(load_sentences(name))
+        counts = Counts()
+        found = [*_walk_bundled(place, name, counts)]
+        return Report(name, counts, [problem for each in found for problem in each.problems])
+    if sentences.holds_sentences(place):
+        return sentences.check_sentences(place)
+    return multi_context.check_multi_context(place) if multi_context.holds_contexts(place) else squad.check(place)
+
+
+def clean_data(name: str, out: Path | None = None) -> tuple[Path, squad.CleanReport]:
+    """Write a repaired copy of the questions of that name (`squad.clean`); return its path and the report.
+
+    Without `out`, the copy of `my/train.csv` is `my/train-clean.json`. The copy of data that is not named by its path is
+    written into the current folder.
+    """
+    place = locate_data(name)
+    if isinstance(place, Bundled):
+        if place.task is not None:
+            raise LaminaError(_NOT_QUESTIONS.format(name))
+        out = out or Path(f"{name.replace('/', '-')}-clean.json")
+        counts = Counts()
+        return out, squad.write_cleaned(_walk_bundled(place, name, counts), name, counts, out)
+    if out is None:
+        stem = re.sub(r"[*?]+", "", without_ending(place.name)).strip("-_.") or "data"
+        out = (place.parent if place == expanded(name) else Path()) / f"{stem}-clean.json"
+    return out, squad.clean(place, out)
+
+
+def _walk_bundled(place: Bundled, name: str, counts: Counts) -> Iterator[squad.CheckedQuestion]:
+    from lamina.data import fables
+
+    return squad.walk_value(fables.make(place.split), name, "error", "check", counts)
 
 
 def locate_data(name: str) -> Path | Bundled:
@@ -149,7 +178,7 @@ def locate_data(name: str) -> Path | Bundled:
             return shard_pattern([folder / file for file in files])
     if match := _HUB_SPLIT.fullmatch(name):
         return fetch_split(name, match["repo"], match["config"].strip("/"), match["split"], _looked_at(name))
-    if match := _HUB_FILE.fullmatch(name):
+    if (match := _HUB_FILE.fullmatch(name)) and not {"", ".", ".."} & set(match["file"].split("/")):
         return fetch_file(name, match["repo"], match["file"])
     raise LaminaError(_not_found(name))
 
@@ -174,11 +203,11 @@ def _format(path: Path) -> str:
 
 def _data_folder() -> Path | None:
     folder = os.environ.get("LAMINA_DATA", "").strip()
-    return Path(folder).expanduser() if folder else None
+    return expanded(folder) if folder else None
 
 
 def _local_places(name: str) -> Iterator[Path]:
-    yield Path(name).expanduser()
+    yield expanded(name)
     if folder := _data_folder():
         for ending in ("", *ENDINGS):
             yield folder / f"{name}{ending}"
@@ -190,22 +219,24 @@ def _local_places(name: str) -> Iterator[Path]:
 def _not_found(name: str) -> str:
     if name.startswith("hub:"):
         return f"{name}: not a name on the hub. Fix: write hub:owner/name/path/of/file.json or owner/name:split"
-    path = Path(name).expanduser()
+    path = expanded(name)
     if holds(path.is_dir):
-        inside = data_files(path, deep=False)[:5]
-        fix = f"name a file in it: {', '.join(inside)}" if inside else "name a file, or a split in it as in FOLDER:train"
+        inside = (data_files(path, deep=False) or data_files(path))[:5]
+        fix = f"name a file in it: {', '.join(inside)}; or a split, as in {name}:train" if inside else "name a file with data"
         return f"{name}: is a folder{'' if inside else ' without data files'}. Fix: {fix}"
     close = get_close_matches(name, _known_names(path), n=3)
     fix = f"did you mean {' or '.join(map(repr, close))}?" if close else "see the names with lamina data list"
+    if re.fullmatch(_REPO, name):
+        fix += f" For a dataset on the hub, name a split too, as in {name}:train" if close else f"; on the hub: {name}:train"
     return f"{name}: no such data: {_looked_at(name)}. Fix: {fix}"
 
 
 def _looked_at(name: str) -> str:
     folder = _data_folder()
     if folder is None:
-        return f"no bundled name, no file {Path(name).expanduser()}, and $LAMINA_DATA is not set"
+        return f"no bundled name, no file {expanded(name)}, and $LAMINA_DATA is not set"
     state = "" if holds(folder.is_dir) else ", which is no folder"
-    return f"no bundled name, no file {Path(name).expanduser()}, and not in $LAMINA_DATA ({folder}{state})"
+    return f"no bundled name, no file {expanded(name)}, and not in $LAMINA_DATA ({folder}{state})"
 
 
 def _known_names(path: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Choose the files of a split in a folder or a repository, by their names.
 
-A split is one file (`train.json`, `data/train-v1.csv`) or the shards of one (`train-00000-of-00002.parquet`, …).
+A split is one file (`train.json`, `data/train-v1.csv`) or the shards of one: `train-00000-of-00002.parquet`, … or
+`train/0000.parquet`, ….
 """
 
 from __future__ import annotations
@@ -64,8 +65,11 @@ def files_of_split(name: str, split: str, files: Sequence[str], owner: str, conf
         raise LaminaError(f"{name}: {owner} holds no {listed(FORMATS, 'or')} files. Fix: name other data")
     inside = [file for file in data if not config or f"/{config.lower()}/" in f"/{file.lower()}"]
     stems: dict[str, list[str]] = {}  # a file, or the shards of one
+    numbered = _numbered(inside)
     for file in sorted(inside):
-        stems.setdefault(_SHARD.sub("", without_ending(file)).lower() + _ending(file), []).append(file)
+        folder, ending = str(PurePosixPath(file).parent), _ending(file)
+        stem = f"{folder}/#" if (folder, ending) in numbered else _SHARD.sub("", without_ending(file))
+        stems.setdefault(stem.lower() + ending, []).append(file)
     words = {stem: re.split(r"[/._-]", without_ending(stem)) for stem in stems}
     whole = [stem for stem in stems if PurePosixPath(without_ending(stem)).name == split.lower()]
     fitting = whole or [stem for stem in stems if split.lower() in words[stem]]
@@ -81,13 +85,26 @@ def files_of_split(name: str, split: str, files: Sequence[str], owner: str, conf
     raise LaminaError(f"{name}: no file of {where} is named after {split!r}. Fix: {fix}")
 
 
+def _numbered(files: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the folders, each with an ending, in which all files of that ending have numbers of one length as names."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        path = PurePosixPath(without_ending(file))
+        names.setdefault((str(path.parent), _ending(file)), []).append(path.name)
+    return {
+        place
+        for place, found in names.items()
+        if place[0] != "." and all(name.isdecimal() and len(name) == len(found[0]) for name in found)
+    }
+
+
 def shard_pattern(paths: Sequence[Path]) -> Path:
     """Return the path that names all of these files to `files_of`: a file itself, or the pattern of shards."""
     first = paths[0]
     if len(paths) == 1:
         return first
     stem = without_ending(first.name)
-    base = _NUMBER.sub("-?????-of-", stem)
+    base = "?" * len(stem) if stem.isdecimal() else _NUMBER.sub("-?????-of-", stem)
     if checksum := re.search(r"-[0-9a-f]{8,}$", base):
         base = base[: checksum.start()] + "-" + "?" * (len(checksum.group()) - 1)
     return first.with_name(base + first.name[len(stem) :])

@@ -146,9 +146,10 @@ def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list
 def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
     """Return (kept, held out): about `share` of the rows and of each class, drawn by the seed.
 
-    Rows that share a text, directly or through other rows, form a group and stay together. Groups come in a random order. The
-    first round takes groups that fit into the remaining share of each of their classes. The second round takes groups that
-    fit into the remaining share of all rows. If every group is too big, the smallest is held out. Scores are not classes.
+    Rows that share a text, directly or through other rows, form a group and stay together. Groups come in an order drawn by
+    the seed. The first round takes groups that fit into the remaining share of each of their classes. The second round takes
+    groups that fit into the remaining share of all rows. If every group is too big, the smallest is held out. Scores are not
+    classes: rows with scores are drawn whatever their scores are.
     """
     if share == 0:
         return list(sentences), []

@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from lamina.data.examples import Example
 from lamina.data.gold_answers import gold_answers
-from lamina.data.problems import CLEAN, MISSING, Counts, Fault, Problem, Report, text_fault
+from lamina.data.problems import CLEAN, MISSING, RENAME, Counts, Fault, Problem, Report, text_fault
 from lamina.data.question_columns import fits_questions
 from lamina.data.question_records import QuestionRecord, QuestionRecords
 from lamina.data.squad_format import SquadCorpus, SquadQuestion, answers_of
@@ -93,18 +93,23 @@ def clean(path: Path, out: Path) -> CleanReport:
     SQuAD does not have are not copied.
     """
     path, out = Path(path), Path(out)
-    if format_of(out, FORMATS) != ".json":
-        raise LaminaError(f"{out}: cleaned data is SQuAD JSON. Fix: name it .json, .json.gz or .json.xz")
     for file in files_of(path):
         check_apart(file, out)
     counts = Counts()
-    found = list(walk_files(path, "error", "check", counts))
+    return write_cleaned(walk_files(path, "error", "check", counts), str(path), counts, out)
+
+
+def write_cleaned(checked: Iterable[CheckedQuestion], name: str, counts: Counts, out: Path) -> CleanReport:
+    """Write the questions that can be kept, as `clean` does; `name` is the data in messages."""
+    if format_of(out, FORMATS) != ".json":
+        raise LaminaError(f"{out}: cleaned data is SQuAD JSON. Fix: name it .json, .json.gz or .json.xz")
+    found = list(checked)
     kept = [each.example for each in found if each.example is not None]
     if not kept:
         first = next(problem for each in found for problem in each.problems)
         raise LaminaError(
-            f"{path}: no question can be kept, nothing written (first problem: {first.where} {first.what}). "
-            f"Fix: see all problems with lamina data check {path}"
+            f"{name}: no question can be kept, nothing written (first problem: {first.where} {first.what}). "
+            f"Fix: see all problems with lamina data check {name}"
         )
     write_atomically(out, compress(out, squad_bytes(kept)))
     return CleanReport(
@@ -176,9 +181,11 @@ def walk_files(
     return _walk(QuestionRecords(counts).of_files(path), str(path), duplicate_ids, answers, counts)
 
 
-def walk_value(value: object, name: str, duplicate_ids: DuplicateIds, answers: AnswerChecking) -> Iterator[CheckedQuestion]:
-    """Yield the checked questions of a JSON value in memory."""
-    counts = Counts()
+def walk_value(
+    value: object, name: str, duplicate_ids: DuplicateIds, answers: AnswerChecking, counts: Counts | None = None
+) -> Iterator[CheckedQuestion]:
+    """Yield the checked questions of a JSON value in memory; add to `counts` what it holds."""
+    counts = counts or Counts()
     return _walk(QuestionRecords(counts).of_value(value, name), name, duplicate_ids, answers, counts)
 
 
@@ -227,7 +234,7 @@ class _SquadWalker:
         if unique != own_id:
             self._counts.duplicate_ids += 1
             if self._duplicate_ids == "error":
-                faults.append(Fault("the id is not unique", f'{CLEAN} or set duplicate_ids = "rename"'))
+                faults.append(Fault("the id is not unique", f"{CLEAN} or {RENAME}"))
         return unique
 
 
@@ -235,6 +242,8 @@ def _own_id(record: QuestionRecord, faults: list[Fault]) -> str:
     own_id = record.fields.get("id")
     if isinstance(own_id, int) and not isinstance(own_id, bool):
         return str(own_id)
+    if isinstance(own_id, float) and own_id.is_integer():  # a column with missing values holds floats in pandas
+        return str(int(own_id))
     if isinstance(own_id, str) and not text_fault(own_id, "id"):
         return own_id
     if own_id in (None, "") and record.fallback_id is not None:

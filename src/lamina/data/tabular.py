@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lamina.data.problems import Fault, text_fault
+from lamina.data.plain_values import is_plain, json_text
+from lamina.data.problems import Fault, describe_value, text_fault
 from lamina.errors import LaminaError
 from lamina.utils.files import holds
 
@@ -84,8 +84,19 @@ def text_in(row: Mapping[str, object], column: str) -> str:
     return str(value).strip()
 
 
+def label_in(row: Mapping[str, object], column: str) -> str:
+    """Return a label or an id as text, "" if it is missing. Bytes and half characters raise Fault."""
+    value = row.get(column)
+    if not is_plain(value):
+        raise Fault(f"{column} is {describe_value(value)}, not a text or a number")
+    text = cell_text(value)
+    if text and (what := text_fault(text, column)):
+        raise Fault(what)
+    return text
+
+
 def cell_text(value: object) -> str:
-    """Return a label or an id as text. Numbers, booleans and lists become JSON; None becomes ""."""
+    """Return a cell as text. Numbers, booleans and lists become JSON; None becomes ""."""
     if value is None:
         return ""
-    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value.strip() if isinstance(value, str) else json_text(value)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from lamina.data.problems import Fault
 from lamina.data.sources import Bundled, load_examples, locate_data
 from lamina.data.table_formats import read_table
-from lamina.data.tabular import cell_text, text_in
+from lamina.data.tabular import label_in, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import read_text
 
@@ -146,7 +146,7 @@ def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None)
         try:
             if isinstance(row, Fault):
                 raise row
-            cells = {name: cell_text(row.get(name)) if name == label else text_in(row, name) for name in wanted}
+            cells = {name: label_in(row, name) if name == label else text_in(row, name) for name in wanted}
             if empty := [name for name in table.header if name and row.get(name) in ("", None)]:
                 raise Fault(f"{empty[0]} is empty")
         except Fault as fault:

@@ -6,9 +6,11 @@ Plain text and Markdown are read as they are. HTML gives its visible text. PDF a
 from __future__ import annotations
 
 import io
+import logging
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -121,13 +123,26 @@ def _html(name: str, data: bytes) -> Document:
     return Document(name, parser.text())
 
 
+@contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """Keep the lines that a package logs from the terminal."""
+    log = logging.getLogger(logger)
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
 def _pdf(name: str, data: bytes) -> Document:
     try:
         import pypdf
     except ImportError:
         raise LaminaError(f"{name}: reading PDF files needs pypdf. Fix: pip install 'lamina-qa[documents]'") from None
     try:
-        pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
+        with _quiet("pypdf"):  # it logs what it repairs
+            pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
     except Exception as error:  # pypdf raises many kinds of errors for damaged files
         raise LaminaError(f"{name}: the PDF cannot be read ({error}). Fix: save the file again as PDF or text") from None
     if not any(page.strip() for page in pages):

@@ -5,9 +5,9 @@ The rows become ordinary data files, so a run on them is resumed, inspected and 
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,9 +18,9 @@ from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.data.examples import Answer, Example, Sentence
 from lamina.data.in_memory import rows_of
-from lamina.data.plain_values import plain_value
+from lamina.data.plain_values import is_plain, json_text, plain_value
 from lamina.data.sentences import ColumnOptions
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.tasks.checks import of_task
 from lamina.tasks.kind import DataLike
 from lamina.tasks.registry import kind_of
@@ -107,34 +107,49 @@ def _name_of(recipe: Recipe, run: Run, task: str, split: Split, source: DataLike
     """Return the name of data for the recipe; add the content of its file if it is in memory."""
     if isinstance(source, str | Path):
         return str(source)
-    ending, content, checked = _content(source, recipe.tasks[task].data.columns)
+    checked = _read_twice(source)
     try:
         kind_of(recipe.tasks[task]).read(recipe.tasks[task], checked)
     except LaminaError as error:
         where = "" if split == "train" else "dev: "
         raise LaminaError(of_task(task, f"{where}{error}")) from None
+    ending, content = _content(checked, recipe.tasks[task].data.columns)
     stem = split if len(recipe.tasks) == 1 else f"{task}-{split}"
     path = run.data.resolve() / f"{stem}{ending}"
     files[path] = content
     return str(path)
 
 
-def _content(source: DataLike, columns: ColumnOptions) -> tuple[str, bytes, Any]:
-    """Return the ending and the content of the file for data in memory, and the data in a form that can be read twice."""
+def _read_twice(source: DataLike) -> Any:
+    """Return data in memory in a form that can be read twice: a SQuAD object, a list of objects, or rows."""
     if isinstance(source, Mapping) and isinstance(source.get("data"), list):  # a SQuAD object
-        corpus = plain_value(source)
-        return ".json", json.dumps(corpus, ensure_ascii=False).encode(), corpus
+        return plain_value(source)
     objects = source if isinstance(source, Sequence) and source else ()
-    if examples := [item for item in objects if isinstance(item, Example)]:
-        return ".jsonl", _lines(_example_rows(examples)), source
-    if sentences := [item for item in objects if isinstance(item, Sentence)]:
-        return ".jsonl", _lines(_sentence_row(sentence, columns) for sentence in sentences), source
-    rows = rows_of(source)
-    return ".jsonl", _lines(rows), rows
+    return source if any(isinstance(item, Example | Sentence) for item in objects) else rows_of(source)
 
 
-def _lines(rows: Any) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+def _content(checked: Any, columns: ColumnOptions) -> tuple[str, bytes]:
+    """Return the ending and the content of the file for data of `_read_twice` that was read without a problem."""
+    if isinstance(checked, Mapping):
+        return ".json", json_text(checked).encode(errors="replace")
+    if isinstance(checked[0], Example):
+        return ".jsonl", _lines(_example_rows(checked))
+    if isinstance(checked[0], Sentence):
+        return ".jsonl", _lines(_sentence_row(sentence, columns) for sentence in checked)
+    return ".jsonl", _lines(_without_bytes(checked))
+
+
+def _without_bytes(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Return rows without the columns that JSON cannot hold, with a warning. No column that is read is among them."""
+    binary = dict.fromkeys(name for row in rows for name, value in row.items() if not is_plain(value))
+    if binary:
+        names = ", ".join(map(repr, binary))
+        warnings.warn(f"data: not stored in the run folder, because JSON cannot hold it: {names}", LaminaWarning, stacklevel=2)
+    return [{name: value for name, value in row.items() if name not in binary} for row in rows]
+
+
+def _lines(rows: Iterable[Mapping[str, object]]) -> bytes:
+    return "".join(json_text(row) + "\n" for row in rows).encode(errors="replace")
 
 
 def _example_rows(examples: Sequence[Example]) -> Iterator[dict[str, object]]:

@@ -160,9 +160,14 @@ class replacing:  # noqa: N801 - its uses read as a verb
             with suppress(OSError):
                 self._draft.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            problem = error.strerror or error
-            message = f"{self._path}: cannot be written: {problem}. Fix: free disk space, or name another path"
-            raise LaminaError(message) from error
+            raise LaminaError(f"{self._path}: cannot be written: {_write_problem(self._path, error)}") from error
+
+
+def _write_problem(path: Path, error: OSError) -> str:
+    """Return why a file cannot be written, and the fix."""
+    if isinstance(error, FileNotFoundError) and not holds(path.parent.is_dir):
+        return f"there is no folder {path.parent}. Fix: make the folder, or name another path"
+    return f"{error.strerror or error}. Fix: free disk space, or name another path"
 
 
 def holds(test: Callable[[], bool]) -> bool:
