@@ -13,7 +13,7 @@ import pandas
 import pytest
 
 import lamina
-from lamina.data.examples import Example, Sentence
+from lamina.data.examples import Sentence
 from lamina.data.sources import load_examples, load_sentences
 from tests import tiny
 
@@ -156,12 +156,13 @@ def test_several_tasks_take_a_mapping(tmp_path: Path) -> None:
         lamina.train(recipe, tmp_path / "other", data=MOODS)
 
 
-def test_questions_with_several_contexts_keep_their_groups(recipe: Path, tmp_path: Path) -> None:
-    def context(example: Example, number: int) -> Example:
-        text, answers = (example.context, example.answers) if number else ("It rained all day.", ())
-        return replace(example, id=f"{example.id}#{number}", group=example.id, context=text, answers=answers)
-
-    examples = [context(example, number) for example in sorted(EXAMPLES, key=lambda e: e.id) for number in (0, 1)]
+def test_examples_keep_their_order_ids_articles_and_groups(recipe: Path, tmp_path: Path) -> None:
+    """Examples of one group may have different questions and articles, and need not follow each other."""
+    groups = ["b", "a", "b", "c", "a"]
+    examples = [
+        replace(example, id=f"own-{number}", group=groups[number % len(groups)], article=f"article {number % 3}")
+        for number, example in enumerate(EXAMPLES)
+    ]
     run = lamina.train(recipe, tmp_path / "run", data=examples, settings={"train.epochs": 0.1})
     assert load_examples(str(run.data / "train.jsonl")) == examples
 

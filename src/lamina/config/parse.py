@@ -16,36 +16,66 @@ from pydantic_core import ErrorDetails
 from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
 from lamina.errors import LaminaError
+from lamina.utils.files import expanded
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
+Setting = tuple[str, object]  # the name of a field with its value; None removes the field
+Settings = Sequence[str] | Sequence[Setting] | Mapping[str, object]
 
 
-def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, object] = ()) -> Recipe:
+def read_recipe(recipe: str | Path, settings: Settings = ()) -> Recipe:
     """Read a recipe from a file, or by the name of one that comes with Lamina (`lamina recipes list`).
 
     Args:
         recipe: Path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
-        settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``.
+        settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``. An empty text
+            (``"data.dev="``) or None removes a field, so that its default applies.
 
     Returns:
         The checked recipe, with the settings applied.
 
     Raises:
         LaminaError: The recipe does not exist or has a mistake; the message names the field and the fix.
+        TypeError: An argument has the wrong type.
     """
-    path = recipe_path(str(recipe))
-    return parse_recipe(read_values(path), settings_of(settings), name=str(path))
+    if not isinstance(recipe, str | Path):
+        raise TypeError(f"recipe must be a path or a name, not {type(recipe).__name__}")
+    path = recipe_path(str(expanded(recipe)))
+    return parse_recipe(read_values(path), settings, name=str(path))
 
 
-def settings_of(settings: Sequence[str] | Mapping[str, object]) -> list[str]:
-    """Return settings as a list of texts, as `--set` takes them.
+def settings_of(settings: Settings) -> list[Setting]:
+    """Return settings as pairs of name and value. The value of a text is TOML, or the text itself if it is no TOML.
 
-    >>> settings_of({"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True})
-    ['train.epochs=0.5', 'data.train="my.csv"', 'train.curves=true']
+    >>> settings_of({"train.epochs": 0.5, "data.dev": None})
+    [('train.epochs', 0.5), ('data.dev', None)]
+    >>> settings_of(["train.epochs=0.5", "data.train=my.csv", "data.dev="])
+    [('train.epochs', 0.5), ('data.train', 'my.csv'), ('data.dev', None)]
     """
-    if not isinstance(settings, Mapping):
-        return list(settings)
-    return [f"{name}={json.dumps(value, default=str)}" for name, value in settings.items()]
+    if isinstance(settings, Mapping):
+        pairs: list[Setting] = list(settings.items())
+    elif isinstance(settings, str | bytes) or not isinstance(settings, Sequence):
+        raise TypeError(f"settings must be a mapping or a list of texts, not {type(settings).__name__}")
+    else:
+        pairs = [one if isinstance(one, tuple) else _pair(one) for one in settings]
+    if odd := [name for name, _ in pairs if not isinstance(name, str)]:
+        raise TypeError(f"settings must have names of fields, but one is {type(odd[0]).__name__}")
+    return pairs
+
+
+def _pair(setting: str) -> Setting:
+    if not isinstance(setting, str):
+        raise TypeError(f"settings must be texts such as 'train.epochs=0.5', but one is {type(setting).__name__}")
+    name, equals, text = setting.partition("=")
+    if not equals or not name.strip():
+        message = f"--set {setting}: a name or a value is missing. Fix: write --set table.field=value"
+        raise LaminaError(message)
+    if not text.strip():
+        return name.strip(), None
+    try:
+        return name.strip(), tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), text
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -61,7 +91,7 @@ def read_values(path: Path) -> dict[str, Any]:
     return values
 
 
-def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:
+def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str = "recipe") -> Recipe:
     """Return the checked recipe of some values, changed by settings. `name` starts the message of an error."""
     _check_tables(values, name=name)
     values = with_settings(values, settings)
@@ -80,11 +110,11 @@ def _check_tables(values: object, *, name: str) -> None:
         raise LaminaError(f"{name}: {what}. Fix: write tables such as [data]")
 
 
-def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """Return a copy of a recipe's values, changed by ``a.b=value`` settings."""
+def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return a copy of a recipe's values, changed by settings. The value None removes the field."""
     values = json.loads(json.dumps(values, default=str))
-    for setting in settings:
-        _apply(values, setting)
+    for name, value in settings_of(settings):
+        _apply(values, name, value)
     return values
 
 
@@ -96,24 +126,42 @@ def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> Opti
         raise LaminaError(f"{name}: {_first_problem(error, model)}") from None
 
 
-def _apply(values: dict[str, Any], setting: str) -> None:
-    path, equals, text = setting.partition("=")
-    if not equals or not path.strip():
-        raise LaminaError(f"--set {setting}: a name or a value is missing. Fix: write --set table.field=value")
-    parts = path.strip().split(".")
+def _apply(values: dict[str, Any], name: str, value: object) -> None:
+    parts = name.strip().split(".")
     if "tasks" in values and parts[0] in TaskOptions.model_fields:
         for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # a setting without a task is for all tasks
-            _apply(values, f"tasks.{task}.{setting}")
+            _apply(values, f"tasks.{task}.{name.strip()}", value)
         return
     *tables, field = parts
+    if value is None:
+        _remove(values, tables, field)
+        return
     for table in tables:
         values = values.setdefault(table, {})
         if not isinstance(values, dict):
-            raise LaminaError(f"--set {setting}: {table} is not a table. Fix: set {table} itself")
-    try:
-        values[field] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        values[field] = text
+            raise LaminaError(f"{name}: {table} is not a table. Fix: set {table} itself")
+    values[field] = _plain(value)
+
+
+def _plain(value: object) -> object:
+    """Return a value of the caller as a recipe file would hold it. Fields that are None are left out of tables."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    return value.tolist() if hasattr(value, "tolist") else value  # an array or a number of numpy
+
+
+def _remove(values: dict[str, Any], tables: Sequence[str], field: str) -> None:
+    for table in tables:
+        values = values.get(table, {})
+        if not isinstance(values, dict):
+            return  # the check of the whole recipe reports it
+    values.pop(field, None)
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:

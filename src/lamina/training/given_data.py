@@ -10,14 +10,15 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
-from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.convert import question_rows
+from lamina.data.examples import Example, Sentence
 from lamina.data.in_memory import rows_of
+from lamina.data.json_tables import jsonl_bytes
 from lamina.data.plain_values import plain_value
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError
@@ -126,42 +127,15 @@ def _content(source: DataLike, columns: ColumnOptions) -> tuple[str, bytes, Any]
         return ".json", json.dumps(corpus, ensure_ascii=False).encode(), corpus
     objects = source if isinstance(source, Sequence) and source else ()
     if examples := [item for item in objects if isinstance(item, Example)]:
-        return ".jsonl", _lines(_example_rows(examples)), source
+        return ".jsonl", _jsonl(question_rows(examples, texts=False)), source
     if sentences := [item for item in objects if isinstance(item, Sentence)]:
-        return ".jsonl", _lines(_sentence_row(sentence, columns) for sentence in sentences), source
+        return ".jsonl", _jsonl([_sentence_row(sentence, columns) for sentence in sentences]), source
     rows = rows_of(source)
-    return ".jsonl", _lines(rows), rows
+    return ".jsonl", _jsonl(rows), rows
 
 
-def _lines(rows: Any) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-
-
-def _example_rows(examples: Sequence[Example]) -> Iterator[dict[str, object]]:
-    """Yield rows of questions; a question with several contexts is one row with paragraphs."""
-    if len({example.group for example in examples}) == len(examples):
-        for example in examples:
-            answers = _answers(example.answers)
-            yield {
-                "id": example.id,
-                "question": example.question,
-                "context": example.context,
-                "answers": answers,
-                "title": example.article,
-            }
-        return
-    ordered = sorted(examples, key=lambda example: example.group)  # stable: contexts keep their order
-    for group, members in groupby(ordered, key=lambda example: example.group):
-        of_group = list(members)
-        texts = dict.fromkeys(answer.text for example in of_group for answer in example.answers)
-        first = of_group[0]
-        qa = {"id": group, "question": first.question, "answers": list(texts), "article": first.article}
-        paragraphs = [{"contents": example.context, "answers": _answers(example.answers)} for example in of_group]
-        yield {"qa": qa, "paragraphs": paragraphs}
-
-
-def _answers(answers: Sequence[Answer]) -> list[dict[str, object]]:
-    return [{"text": answer.text, "answer_start": answer.start} for answer in answers]
+def _jsonl(rows: Sequence[dict[str, object]]) -> bytes:
+    return jsonl_bytes([], rows)  # every row names its own columns
 
 
 def _sentence_row(sentence: Sentence, columns: ColumnOptions) -> dict[str, object]:

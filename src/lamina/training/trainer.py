@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
-from lamina.config.parse import parse_recipe, read_recipe, settings_of
+from lamina.config.parse import Settings, parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device, choose_precision
 from lamina.encoder import load as encoders
@@ -55,7 +55,7 @@ def train(
     *,
     data: DataLike | Mapping[str, DataLike] | None = None,
     dev: DataLike | Mapping[str, DataLike] | bool = True,
-    settings: Sequence[str] | Mapping[str, object] = (),
+    settings: Settings = (),
     resume: bool = False,
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -75,7 +75,8 @@ def train(
             DataFrame, a `datasets.Dataset` or a list of `Example`. For several tasks, a mapping from task to data.
         dev: The dev set instead of that of the recipe, as `data`. True scores the dev set of the recipe, unless `data` is
             given. False reads no dev set.
-        settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``.
+        settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``. None removes a
+            field, so that its default applies.
         resume: Continue a run that was stopped or killed.
         progress: Where progress goes; nowhere if None.
         watch: Called after each evaluation with the share of the run that is done, from 0 to 1, and the score on the
@@ -100,7 +101,7 @@ def train(
 
 
 def _changed_recipe(
-    recipe: Recipe | str | Path, settings: Sequence[str] | Mapping[str, object], overrides: Mapping[str, object]
+    recipe: Recipe | str | Path, settings: Settings, overrides: Mapping[str, object]
 ) -> Recipe:
     """Return the recipe with all changes of the caller."""
     if odd := [name for name in overrides if "." not in name]:
