@@ -87,7 +87,7 @@ def test_the_last_setting_wins(file: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["train.epochs", "=3", "", " =3"])
 def test_a_setting_without_name_or_value(file: Path, setting: str) -> None:
-    with pytest.raises(LaminaError, match=r"--set .*table\.field=value"):
+    with pytest.raises(LaminaError, match=r"^setting .*: a name or a value is missing\. Fix: write table\.field=value$"):
         read_recipe(file, [setting])
 
 
@@ -232,7 +232,9 @@ def test_a_misspelt_table_is_reported_before_the_missing_one() -> None:
 
 def test_a_missing_field_is_named() -> None:
     for values, name in (({}, "data"), ({"data": {"dev": "d"}}, r"data\.train")):
-        with pytest.raises(LaminaError, match=rf"^recipe: {name}: is missing\. Fix: set {name} in the recipe or with --set$"):
+        with pytest.raises(
+            LaminaError, match=rf"^recipe: {name}: is missing\. Fix: set {name} in the recipe or in the settings \(--set\)$"
+        ):
             parse_recipe(values)
 
 

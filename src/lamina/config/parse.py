@@ -17,6 +17,7 @@ from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
 from lamina.errors import LaminaError
 from lamina.utils.files import expanded
+from lamina.utils.run_folder import with_own_data
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 Setting = tuple[str, object]  # the name of a field with its value; None removes the field
@@ -68,8 +69,7 @@ def _pair(setting: str) -> Setting:
         raise TypeError(f"settings must be texts such as 'train.epochs=0.5', but one is {type(setting).__name__}")
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
-        message = f"--set {setting}: a name or a value is missing. Fix: write --set table.field=value"
-        raise LaminaError(message)
+        raise LaminaError(f"setting {setting!r}: a name or a value is missing. Fix: write table.field=value")
     if not text.strip():
         return name.strip(), None
     try:
@@ -88,7 +88,7 @@ def read_values(path: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise LaminaError(f"{path}: the recipe is unreadable ({error}). Fix: correct its TOML or JSON") from error
     _check_tables(values, name=str(path))
-    return values
+    return with_own_data(values, path.parent)
 
 
 def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str = "recipe") -> Recipe:
@@ -177,7 +177,7 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     if problem["type"] == "extra_forbidden":
         return f"{name}: no such field. Fix: {_hint(place, model, task)}"
     if problem["type"] == "missing":
-        return f"{name}: is missing. Fix: set {name} in the recipe or with --set"
+        return f"{name}: is missing. Fix: set {name} in the recipe or in the settings (--set)"
     if problem["type"] == "union_tag_not_found":
         return f"{name}.type: is missing. Fix: choose one of {', '.join(TYPES[table])}"
     if problem["type"] == "union_tag_invalid":
@@ -216,7 +216,7 @@ def _usual_fix(problem: ErrorDetails, name: str) -> str:
         case "string_type":
             return "give a text in quotes"
         case _:
-            return f"change {name or 'it'} in the recipe or with --set"
+            return f"change {name or 'it'} in the recipe or in the settings (--set)"
 
 
 def _task_of(place: str) -> tuple[str, str]:

@@ -37,7 +37,7 @@ from lamina.tasks.kind import AnyKind, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, dataset_of
 from lamina.training.task_group import Decisions, TaskGroup, decisions_json
-from lamina.utils.files import make_folder, read_bytes, read_json, replacing, write_json
+from lamina.utils.files import make_folder, read_bytes, replacing, write_json
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
@@ -159,7 +159,7 @@ def _open(file: Path) -> Any:
 def _same_recipe(members: Sequence[Run]) -> Recipe:
     """Return the recipe of all members. Raise LaminaError if recipe (without the seed), encoder or tokenizer differ."""
     first = members[0]
-    recipes = [parse_recipe(read_json(member.recipe), name=str(member.recipe)) for member in members]
+    recipes = [parse_recipe(member.read_recipe(), name=str(member.recipe)) for member in members]
     wanted = _comparable(recipes[0])
     for member, recipe in zip(members, recipes, strict=True):
         if (found := _comparable(recipe)) != wanted:
@@ -225,7 +225,8 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
     first = members[0]
     with replacing(run.model) as draft:
         save_file({name: value.contiguous() for name, value in weights.items()}, draft)
-    for source, copy in ((first.recipe, run.recipe), (first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
+    run.write_recipe(first.read_recipe())
+    for source, copy in ((first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
         shutil.copyfile(source, copy)
     infos = [member.read_info() for member in members]
     costs = [info.get("costs", {}) for info in infos]

@@ -26,7 +26,7 @@ from lamina.model import Model
 from lamina.model.weights import load_weights
 from lamina.tasks.registry import kind_of, tasks_of
 from lamina.tasks.spans import SPANS
-from lamina.utils.files import expanded, read_json
+from lamina.utils.files import expanded
 from lamina.utils.run_folder import Run
 
 
@@ -118,7 +118,7 @@ def load_trained(
 
 def _load_run(path: Path, device: torch.device) -> Trained:
     run = Run.open(path)
-    recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
+    recipe = parse_recipe(run.read_recipe(), name=str(run.recipe))
     base = encoders.base_of(run)
     with torch.device("meta" if base is None else device):
         encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)

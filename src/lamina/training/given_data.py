@@ -41,30 +41,26 @@ class GivenData:
 
     @contextmanager
     def stored(self, run: Run) -> Iterator[None]:
-        """Write the files for the time of a run. If the run fails before it begins, remove them again."""
-        if not self.files:
-            yield
-            return
+        """Write the files for the time of a run, whose folder must be locked. If the run does not begin, remove them."""
         if run.recipe.exists():
             self._check_same()
             yield
             return
-        fresh = not run.path.exists()
-        for path, content in self.files.items():
-            make_folder(path.parent)
-            write_atomically(path, content)
         try:
+            for path, content in self.files.items():
+                make_folder(path.parent)
+                write_atomically(path, content)
             yield
         finally:
-            if not run.recipe.exists():
-                shutil.rmtree(run.path if fresh else run.data)
+            if self.files and not run.recipe.exists():
+                shutil.rmtree(run.data, ignore_errors=True)
 
     def _check_same(self) -> None:
         """Raise LaminaError if a run is resumed with other rows."""
         for path, content in self.files.items():
             if not path.is_file() or read_bytes(path) != content:
                 raise LaminaError(
-                    f"{path}: the rows have changed since this run began. Fix: choose another folder, or leave out resume"
+                    f"{path}: the rows have changed since this run began. Fix: give the same rows, or use another folder"
                 )
 
 

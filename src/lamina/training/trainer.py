@@ -40,7 +40,7 @@ from lamina.training.recording import Recorder
 from lamina.training.steps import checkpoint_names, epoch_ends, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
-from lamina.utils.files import expanded, make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
@@ -54,7 +54,7 @@ def train(
     out: str | Path,
     *,
     data: DataLike | Mapping[str, DataLike] | None = None,
-    dev: DataLike | Mapping[str, DataLike] | bool = True,
+    dev: DataLike | Mapping[str, DataLike] | bool | None = True,
     settings: Settings = (),
     resume: bool = False,
     progress: Progress | None = None,
@@ -74,7 +74,7 @@ def train(
         data: The training data instead of that of the recipe: a file name or dataset name, a list of dicts, a pandas
             DataFrame, a `datasets.Dataset` or a list of `Example`. For several tasks, a mapping from task to data.
         dev: The dev set instead of that of the recipe, as `data`. True scores the dev set of the recipe, unless `data` is
-            given. False reads no dev set.
+            given. None or False reads no dev set.
         settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``. None removes a
             field, so that its default applies.
         resume: Continue a run that was stopped or killed.
@@ -93,43 +93,50 @@ def train(
     """
     progress = progress or Silent()
     recipe = _changed_recipe(recipe, settings, overrides)
-    run = Run(Path(out))
+    if not isinstance(out, str | Path):
+        raise TypeError(f"out must be the path of a folder, not {type(out).__name__}")
+    run = Run(expanded(out))
+    dev = dev is not None and dev
     given = with_data(recipe, run, data, dev)
     _check_folder(run, resume=resume)
-    with given.stored(run):
-        return _train(given.recipe, run, progress=progress, watch=watch, dev=dev is not False)
+    left = run.data.is_dir()
+    with alone(run.path):
+        if left and not run.recipe.exists():
+            shutil.rmtree(run.data)  # rows of a killed process
+        with given.stored(run):
+            return _train(given.recipe, run, progress=progress, watch=watch, dev=dev is not False)
 
 
-def _changed_recipe(
-    recipe: Recipe | str | Path, settings: Settings, overrides: Mapping[str, object]
-) -> Recipe:
+def _changed_recipe(recipe: Recipe | str | Path, settings: Settings, overrides: Mapping[str, object]) -> Recipe:
     """Return the recipe with all changes of the caller."""
     if odd := [name for name in overrides if "." not in name]:
         raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}")
     changes = [*settings_of(settings), *settings_of(overrides)]
+    if not isinstance(recipe, Recipe | str | Path):
+        raise TypeError(f"recipe must be a Recipe, a path or a name, not {type(recipe).__name__}")
     if not isinstance(recipe, Recipe):
         return read_recipe(recipe, changes)
     return parse_recipe(recipe.model_dump(mode="json"), changes) if changes else recipe
 
 
 def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None, dev: bool) -> Run:
+    """Train in a folder that is locked for this process."""
     files = FileCache()
     recipe = resolved(recipe, files)
     _check_recipe(run, recipe)
-    with alone(run.path):
-        if run.finished:
-            progress.say(f"{run.path}: this run is already finished")
-            return run
-        source = encoders.find(recipe.encoder)
-        build_on_meta(recipe, source)
-        device = choose_device(recipe.train.device)
-        remove_drafts(run.path)
-        data = load_data(recipe, source, files, progress, dev=dev)
-        del files  # frees the examples that are in no split
-        group = TaskGroup(recipe, data.tokenizer)
-        write_json(run.recipe, recipe.model_dump(mode="json"))
-        model, state, data = _fit(run, recipe, data, group, device, progress, watch)
-        _finish(run, recipe, data, group, model, state, progress)
+    if run.finished:
+        progress.say(f"{run.path}: this run is already finished")
+        return run
+    source = encoders.find(recipe.encoder)
+    build_on_meta(recipe, source)
+    device = choose_device(recipe.train.device)
+    remove_drafts(run.path)
+    data = load_data(recipe, source, files, progress, dev=dev)
+    del files  # frees the examples that are in no split
+    group = TaskGroup(recipe, data.tokenizer)
+    run.write_recipe(recipe.model_dump(mode="json"))
+    model, state, data = _fit(run, recipe, data, group, device, progress, watch)
+    _finish(run, recipe, data, group, model, state, progress)
     return run
 
 
@@ -228,7 +235,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     weights = trained_weights(model) if data.source.weights else dict(model.state_dict())
     with replacing(run.model) as temporary:
         save_file({name: value.detach().contiguous() for name, value in weights.items()}, temporary)
-    write_json(run.recipe, recipe.model_dump(mode="json"))
+    run.write_recipe(recipe.model_dump(mode="json"))
     write_json(run.encoder, data.source.config.to_json())
     shutil.copyfile(data.source.tokenizer, run.tokenizer)
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
@@ -240,11 +247,11 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
 def _check_folder(run: Run, *, resume: bool) -> None:
     """Raise LaminaError if a run would overwrite something."""
     if not run.recipe.exists():
-        if foreign(run.path):
-            raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another --out")
+        if foreign(run.path, killed=(run.data.name,)):
+            raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another folder")
         return
     if not resume:
-        raise LaminaError(f"{run.path}: already has a run. Fix: use --resume to continue it, or another --out")
+        raise LaminaError(f"{run.path}: already has a run. Fix: use --resume (resume=True) to continue it, or another folder")
 
 
 def _check_recipe(run: Run, recipe: Recipe) -> None:
@@ -252,10 +259,10 @@ def _check_recipe(run: Run, recipe: Recipe) -> None:
     if not run.recipe.exists():
         return
     written = recipe.model_dump(mode="json")
-    old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
+    old = parse_recipe(run.read_recipe(), name=str(run.recipe)).model_dump(mode="json")
     if old != written:
         different = changed(old, written)
-        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}). Fix: use another --out")
+        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}). Fix: use another folder")
 
 
 def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
@@ -266,7 +273,7 @@ def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
     ):
         if then != now:
-            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another --out")
+            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another folder")
     machine: list[tuple[str, object, object]] = [
         ("threads", old.get("threads"), new["threads"]),
         ("device", old.get("device"), new["device"]),
