@@ -88,7 +88,8 @@ def read_values(path: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise LaminaError(f"{path}: the recipe is unreadable ({error}). Fix: correct its TOML or JSON") from error
     _check_tables(values, name=str(path))
-    return with_own_data(values, path.parent)
+    with_own_data(values, path.parent)
+    return values
 
 
 def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str = "recipe") -> Recipe:

@@ -45,10 +45,18 @@ _BATCHES = "num_batches_tracked"  # differs between seeds: they hold out differe
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
 
 
-def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progress: Progress | None = None) -> Run:
+def average(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    data: str | None = None,
+    progress: Progress | None = None,
+    allow_pickle: bool = False,
+) -> Run:
     """Write the mean of finished runs as the new run folder `out`, score it on the recipe's dev set, and return it.
 
     The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to fit thresholds on.
+    `allow_pickle` is as for `lamina.load`.
     """
     progress = progress or Silent()
     if not runs:
@@ -60,7 +68,7 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
     weights = mean_weights([member.model for member in members])
     progress.say(f"averaging {len(members)} runs, {len(weights)} weights each")
     device = choose_device(recipe.train.device)
-    trained = load_trained(members[0].path, device)
+    trained = load_trained(members[0].path, device, allow_pickle=allow_pickle)
     if weights.keys() == trained_weights(trained.model).keys():  # the run folders leave out frozen weights
         load_weights(trained.model, weights)
     else:

@@ -99,7 +99,7 @@ def load_trained(
         if tokenizer not in (None, str(name)) and expanded(str(tokenizer)).resolve() != folder.resolve():
             raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave out {tokenizer!r}")
         with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
-            return _load_run(folder, device)
+            return _load_run(folder, device, allow_pickle=allow_pickle, token=token)
     if not (folder / "config.json").is_file():
         other = "" if on_hub else ", and no hub id owner/name"
         raise LaminaError(
@@ -110,16 +110,16 @@ def load_trained(
     options = encoders.EncoderOptions(model=str(folder.resolve()), allow_pickle=allow_pickle, tokenizer=tokenizer)
     with torch.random.fork_rng(devices=[]):
         trained = _load_checkpoint(str(name), options, device)
-    if on_hub and revision is None:  # the recipe names the checkpoint as others can load it
+    if on_hub:  # the recipe names the checkpoint as others can load it
         encoder = trained.recipe.encoder.model_copy(update={"model": str(name)})
         return replace(trained, recipe=trained.recipe.model_copy(update={"encoder": encoder}))
     return trained
 
 
-def _load_run(path: Path, device: torch.device) -> Trained:
+def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: str | bool | None) -> Trained:
     run = Run.open(path)
     recipe = parse_recipe(run.read_recipe(), name=str(run.recipe))
-    base = encoders.base_of(run)
+    base = encoders.base_of(run, allow_pickle=allow_pickle, token=token)
     with torch.device("meta" if base is None else device):
         encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)
         model = build_model(recipe, encoder)
