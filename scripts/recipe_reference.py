@@ -59,11 +59,12 @@ def reference() -> str:
 
 def tables(model: type[BaseModel], path: str, *, note: str = "", shown: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the table of a model's own fields, then those of the models in its fields, except the names in `shown`."""
-    own = {name: field for name, field in model.model_fields.items() if not models_of(field.annotation)}
+    inner = [name for name, field in model.model_fields.items() if models_of(field.annotation) or (not path and name in TYPES)]
+    own = {name: field for name, field in model.model_fields.items() if name not in inner}
     if own:
         yield table(path, own, note)
     for name, field in model.model_fields.items():
-        if name not in own and name not in shown:
+        if name in inner and name not in shown:
             yield from field_tables(f"{path}.{name}" if path else name, field)
 
 

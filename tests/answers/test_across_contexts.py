@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from lamina.answers.across_contexts import BestQuotes, comparable, together
 from lamina.answers.calibration import Calibration
 from lamina.answers.decode import Across, Candidate, Prediction
 from lamina.answers.formats import nbest_json
+from lamina.reader.replies import reply_of
 
 SCORES = st.floats(-30, 30).map(lambda score: round(score, 2))
 
@@ -94,6 +97,75 @@ def test_adding_contexts_one_by_one_equals_merging_them_at_once(
         place = [c.start for c in contexts[quote.context].candidates].index(quote.start)
         chance = alone[quote.context][1 + place]
         assert quote.confidence == pytest.approx(chance, abs=1e-9), "equal to that of its context alone"
+
+
+@given(
+    predictions(),
+    st.sampled_from(["margin", "paper_probability"]),
+    st.integers(1, 8),
+    st.floats(0.3, 8),
+    st.floats(-12, 12),
+    SCORES,
+    st.none() | SCORES | st.sampled_from([math.inf, -math.inf]),
+)
+def test_no_rival_is_surer_than_the_reply(
+    contexts: list[Prediction],
+    across: Across,
+    top_k: int,
+    temperature: float,
+    bias: float,
+    own: float,
+    given_threshold: float | None,
+) -> None:
+    """Check the order of all confidences for any calibration, threshold of the model and threshold of the caller."""
+    threshold = own if given_threshold is None else given_threshold
+    quotes = BestQuotes(top_k, Calibration(temperature, bias), across)
+    for number, one in enumerate(contexts):
+        quotes.add(number, one)
+    reply = reply_of("q", quotes, threshold, top_k, own)
+    decided = quotes.answer(threshold)
+    assert reply.text == (None if decided is None else decided.text), "confidences never change the decision"
+    ranked = [reply.confidence, *(quote.confidence for quote in reply.others)]
+    assert ranked == sorted(ranked, reverse=True)
+    assert all(0 <= confidence <= 1 for confidence in (*ranked, reply.no_answer))
+    assert reply.confidence >= reply.no_answer
+    calibrated = quotes.best[0].confidence if quotes.best else 0.0
+    if threshold == own:
+        if reply.answer is None:
+            assert reply.confidence >= quotes.no_answer
+            assert reply.confidence == quotes.no_answer or calibrated > quotes.no_answer, "changed only out of order"
+        else:
+            assert reply.confidence >= calibrated
+            assert reply.confidence == calibrated or calibrated < quotes.no_answer, "changed only out of order"
+        assert reply.confidence <= max(calibrated, quotes.no_answer)
+    few = BestQuotes(1, Calibration(temperature, bias), across)
+    for number, one in enumerate(contexts):
+        few.add(number, one)
+    alone = reply_of("q", few, threshold, 1, own)
+    assert (alone.confidence, alone.no_answer) == (reply.confidence, reply.no_answer), "it does not depend on top_k"
+
+
+@given(predictions().map(lambda contexts: contexts[:1]), st.floats(0.3, 8), st.floats(-12, 12), SCORES)
+def test_confidences_of_one_context_add_up_to_one(
+    contexts: list[Prediction], temperature: float, bias: float, threshold: float
+) -> None:
+    quotes = BestQuotes(10, Calibration(temperature, bias))
+    quotes.add(0, contexts[0])
+    no_answer, found = quotes.in_order(threshold, threshold)
+    total = no_answer + sum(quote.confidence for quote in found)
+    assert total <= 1 + 1e-9
+    if len(found) < 2 or found[1].confidence == quotes.best[1].confidence:  # the second is not surer than the mean
+        assert total == pytest.approx(1.0)
+
+
+def test_model_without_unanswerable_questions_is_not_sure_of_the_opposite() -> None:
+    """Use the calibration of such a model: its bias makes "no answer" all but impossible."""
+    quotes = BestQuotes(3, Calibration(0.7, -12.0))
+    quotes.add(0, Prediction("q", 5.0, (Candidate("toml", 0, 4, 3.0), Candidate("json", 9, 13, 1.0))))
+    reply = reply_of("Which format?", quotes, 0.0, 3, 0.0)
+    assert reply.text is None
+    assert reply.confidence == pytest.approx(0.473, abs=1e-3)
+    assert [round(quote.confidence, 2) for quote in reply.others] == [0.47, 0.05]
 
 
 def test_a_context_without_candidates() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lamina.augment.eda import EdaOptions, augment, augment_all, read_synonyms, share_of, synonyms_of
+from lamina.augment.eda import EdaOptions, augment, augment_all, share_of
 from lamina.data.examples import Answer, Example
 from lamina.data.squad import read
 from lamina.errors import LaminaError
@@ -195,16 +195,6 @@ def test_mixed_with_the_originals() -> None:
 # Synonyms
 
 
-def test_synonyms_keep_punctuation_capital_and_particle() -> None:
-    assert synonyms_of("River,", WORDS) == ["Stream,", "Brook,"]
-    assert synonyms_of("학교는", WORDS) == ["학원은", "배움터는"]
-    assert synonyms_of("“학교”", WORDS) == ["“학원”", "“배움터”"]
-    assert synonyms_of("학교로", WORDS) == ["학원으로", "배움터로"]
-    assert synonyms_of(unicodedata.normalize("NFD", "학교는"), WORDS) == ["학원은", "배움터는"]
-    assert synonyms_of("길로", {"길": ["풀"]}) == ["풀로"]
-    assert synonyms_of("lake", WORDS) == synonyms_of("--", WORDS) == []
-
-
 def test_words_are_replaced_and_inserted() -> None:
     example = example_of(TALE, (TALE.index("Ada"), TALE.index("Ada") + 3))
     replaced = augment(
@@ -214,24 +204,6 @@ def test_words_are_replaced_and_inserted() -> None:
     more = augment(example, EdaOptions(alpha=0.1, operations=("insert",), synonyms="words"), seed=0, synonyms=WORDS).context
     new = Counter(more.split()) - Counter(TALE.split())
     assert new.total() == 2 and set(new) <= {"works", "stream", "brook"}
-
-
-def test_a_file_of_synonyms(tmp_path: Path) -> None:
-    path = tmp_path / "words.txt"
-    path.write_text("big, large,huge\nlarge\tgreat\n\nalone\n학교, 학원", encoding="utf-8")
-    found = read_synonyms(path)
-    path.write_text(unicodedata.normalize("NFD", path.read_text()))
-    assert read_synonyms(path) == found
-    assert {word: others for word, others in found.items() if word.isascii()} == {
-        "big": ("large", "huge"),
-        "large": ("big", "huge", "great"),
-        "huge": ("big", "large"),
-        "great": ("large",),
-    }
-    assert found["학교"] == ("학원",)
-    path.write_text("alone\n")
-    with pytest.raises(LaminaError, match=r"no synonyms\. Fix: write a group of them on each line"):
-        read_synonyms(path)
 
 
 def test_operations_that_need_synonyms() -> None:

@@ -91,6 +91,19 @@ def test_texts_from_files_options_and_pipes(model: Path, tmp_path: Path) -> None
     assert len(both[0]["others"]) == 2 and {both[0]["context"]} <= {"text 1", "text 2"}
 
 
+def test_threshold_of_nan_is_refused(model: Path, tmp_path: Path) -> None:
+    ask = ("ask", "--model", model, "--text", cases.MILL, "Who built it?", "--threshold")
+    refused = lamina(*ask, "nan")
+    complaint = "lamina: --threshold: nan is not a number. Fix: give a number; inf always answers and -inf never\n"
+    assert (refused.code, refused.err, refused.out) == (2, complaint, "")
+    for file in ("predictions.json", "data.json"):
+        (tmp_path / file).write_text("{}")
+    score = ("score", "--data", tmp_path / "data.json", "--predictions", tmp_path / "predictions.json")
+    assert lamina(*score, "--threshold", "nan").err == complaint
+    assert "no answer" not in lamina(*ask, "inf").out
+    assert "no answer" in lamina(*ask, "-inf").out
+
+
 def test_questions_from_a_pipe_are_answered_line_by_line(model: Path) -> None:
     run: list[str | Path] = [LAMINA, "ask", "--model", model, "--text", cases.MILL, "--jsonl", "--threads", "1"]
     with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -22,7 +22,7 @@ def fields_of(model: type[BaseModel], place: str = "") -> Iterator[tuple[str, Fi
         yield f"{place}{name}", field
         tables = list(models_in(field.annotation))
         for table in tables:
-            kind = f".{table.model_fields['type'].default}" if field.discriminator else ""
+            kind = f".{table.model_fields['type'].default}" if field.discriminator and "type" in table.model_fields else ""
             yield from fields_of(table, f"{place}{name}{kind}.")
 
 

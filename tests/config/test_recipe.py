@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lamina.config.parse import parse_recipe, read_recipe
-from lamina.errors import LaminaError
+from lamina.config.train_options import TrainOptions
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.tasks.checks import build_on_meta
 
 TOML = """
@@ -71,7 +72,7 @@ def test_the_recipe_json_of_a_run_gives_the_same_recipe(file: Path, tmp_path: Pa
         ("train.keep=last", lambda r: r.train.keep == "last"),
         ('train.keep="last"', lambda r: r.train.keep == "last"),
         ("encoder.pretrained=true", lambda r: r.encoder.pretrained is True),
-        ("data.train=folder/a=b.json", lambda r: r.main.data.train == "folder/a=b.json"),
+        ("data.dev=folder/a=b.json", lambda r: r.main.data.dev == "folder/a=b.json"),
         ("mixer.type=average", lambda r: r.main.mixer.type == "average"),
         ("answer.n_best=5", lambda r: r.answer.n_best == 5),
     ],
@@ -79,6 +80,39 @@ def test_the_recipe_json_of_a_run_gives_the_same_recipe(file: Path, tmp_path: Pa
 def test_set(file: Path, setting: str, read: Any) -> None:
     assert not read(read_recipe(file))
     assert read(read_recipe(file, [setting]))
+
+
+STAGES = 'mixer=[{type="learned"}, {type="compression", size=64}, {type="xception"}]'
+
+
+def test_a_mixer_may_be_a_list_of_stages(file: Path) -> None:
+    recipe = read_recipe(file, [STAGES])
+    assert recipe.main.mixer.type == "learned, compression, xception"
+    written = file.with_name("stages.toml")
+    stages = "".join(
+        f"\n[[mixer]]\n{fields}\n" for fields in ('type="learned"', 'type="compression"\nsize=64', 'type="xception"')
+    )
+    written.write_text(file.read_text() + stages)
+    assert read_recipe(written) == recipe
+
+
+def test_a_recipe_with_stages_equals_its_json(file: Path) -> None:
+    recipe = read_recipe(file, [STAGES])
+    stages = json.loads(recipe.model_dump_json())["tasks"]["main"]["mixer"]
+    assert [stage["type"] for stage in stages] == ["learned", "compression", "xception"]
+    assert stages[0]["separate"] is False, "the default in front of another stage"
+    (file.parent / "recipe.json").write_text(recipe.model_dump_json())
+    assert read_recipe(file.parent / "recipe.json") == recipe
+
+
+def test_set_changes_one_stage(file: Path) -> None:
+    changed = read_recipe(file, [STAGES, "mixer.1.size=8", "mixer.2.type=convolution"])
+    assert changed == read_recipe(file, ['mixer=[{type="learned"}, {type="compression", size=8}, {type="convolution"}]'])
+    for setting in ("mixer.type=dot", "mixer.3.type=dot", "mixer.first.type=dot"):
+        with pytest.raises(LaminaError) as caught:
+            read_recipe(file, [STAGES, setting])
+        fix = "Fix: set a field of one of them, such as mixer.0.type, or set mixer itself"
+        assert str(caught.value) == f"{setting.partition('=')[0]}: mixer is a list of 3 tables. {fix}"
 
 
 def test_the_last_setting_wins(file: Path) -> None:
@@ -95,9 +129,9 @@ def test_values_of_a_mapping_are_used_as_they_are(file: Path) -> None:
     recipe = read_recipe(file, {"data.dev": None, "data.train": "a😀\\.csv", "data.columns": {"first": "x", "second": None}})
     assert (recipe.main.data.dev, recipe.main.data.train) == (None, "a😀\\.csv")
     assert (recipe.main.data.columns.first, recipe.main.data.columns.second) == ("x", None)
-    assert read_recipe(file, {"data.train": Path("a b.csv"), "train.lr": np.float64(0.5)}).train.lr == 0.5
+    assert read_recipe(file, {"data": {"train": Path("a b.csv")}, "train.lr": np.float64(0.5)}).train.lr == 0.5
     assert read_recipe(file, {"data.columns": recipe.main.data.columns}).main.data.columns == recipe.main.data.columns
-    assert read_recipe(file, {"data.train": "true"}).main.data.train == "true", "a text is no TOML"
+    assert read_recipe(file, {"data.train": "true", "data.dev": None}).main.data.train == "true", "a text is no TOML"
     tasks = {name: {"data": {"train": "t", "dev": "d"}} for name in ("one", "two")}
     several = parse_recipe({"tasks": tasks}, {"data.dev": None, "tasks.two.weight": 3})
     assert [task.data.dev for task in several.tasks.values()] == [None, None] and several.tasks["two"].weight == 3
@@ -342,3 +376,51 @@ def test_a_recipe_cannot_be_changed() -> None:
     recipe = parse_recipe({"data": {"train": "t"}})
     with pytest.raises(ValueError, match="frozen"):
         recipe.train = recipe.train  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("settings", [["data.train=mine.csv"], {"data.train": "mine.csv"}, ["tasks.main.data.train=mine.csv"]])
+def test_other_training_data_leave_out_the_dev_set_of_the_recipe(settings: Any, tmp_path: Path) -> None:
+    written = tmp_path / "recipe.json"
+    written.write_text(json.dumps(read_recipe("quickstart").model_dump(mode="json")))
+    place = written if "tasks" in str(settings) else "quickstart"
+    with pytest.warns(
+        LaminaWarning, match=r"data\.dev: fables/dev is left out, because .*data\.train is now mine\.csv\. Fix: "
+    ):
+        recipe = read_recipe(place, settings)
+    assert (recipe.main.data.train, recipe.main.data.dev) == ("mine.csv", None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "dev"),
+    [
+        (["data.train=mine.csv", "data.dev=my-dev.csv"], "my-dev.csv"),
+        (["data.dev=fables/dev", "data.train=mine.csv"], "fables/dev"),
+        (["data.train=mine.csv", "data.dev="], None),
+        (["data.train=mine.csv", "data.dev=none"], None),
+        (['data={train = "mine.csv"}'], None),
+        ({"data.train": "mine.csv", "data.dev": None}, None),
+        (["data.dev="], None),
+        (["data.train=fables/train"], "fables/dev"),
+        (["train.epochs=2"], "fables/dev"),
+    ],
+)
+def test_dev_set_can_be_set_and_unset(settings: Any, dev: str | None) -> None:
+    assert read_recipe("quickstart", settings).main.data.dev == dev
+
+
+def test_dev_sets_are_left_out_task_by_task() -> None:
+    before = {name: task.data.dev for name, task in read_recipe("sentences").tasks.items()}
+    with pytest.warns(LaminaWarning, match=r"tasks\.sentiment\.data\.dev: \S+ is left out") as caught:
+        recipe = read_recipe("sentences", ["tasks.sentiment.data.train=mine.csv"])
+    assert len(caught) == 1
+    assert {name: task.data.dev for name, task in recipe.tasks.items()} == before | {"sentiment": None}
+    with pytest.warns(LaminaWarning) as caught:
+        recipe = read_recipe("sentences", ["data.train=mine.csv", "tasks.similarity.data.dev=my-dev.csv"])
+    assert len(caught) == len(before) - 1
+    assert {task.data.dev for task in recipe.tasks.values()} == {None, "my-dev.csv"}
+
+
+def test_empty_value_removes_a_field(file: Path) -> None:
+    assert read_recipe(file, ["window.step=", "train.epochs=", "train.minutes="]).train.epochs == TrainOptions().epochs
+    with pytest.raises(LaminaError, match=r"data\.train: is missing"):
+        read_recipe(file, ["data.train="])

@@ -131,6 +131,8 @@ def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
     longer = distils or any(task.augment.ramps_by_epoch for task in written)  # these have no effect in a first step or epoch
     settings = ["data.holdout=0.3", f"train.epochs={2 if longer else 0.5}", "train.threads=1"]
     settings += ["terms.distil.window=1"] if distils else []
+    if any(task.augment.unanswerable for task in written):  # the few texts are not similar
+        settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']
     for task, options in read_recipe(recipe_path(name)).tasks.items():
         data = few(tmp_path, task, options)
         place = "data" if task == "main" else f"tasks.{task}.data"

@@ -45,6 +45,10 @@ def losses(run: Run) -> list[float]:
     return [entry["loss"] for entry in map(json.loads, run.metrics.read_text().splitlines()) if "loss" in entry]
 
 
+def values_of_terms(run: Run) -> list[dict[str, float]]:
+    return [entry["terms"] for entry in map(json.loads, run.metrics.read_text().splitlines()) if "terms" in entry]
+
+
 @pytest.fixture(scope="module")
 def plain(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trainer.train(recipe(folder), tmp_path_factory.mktemp("plain") / "run")
@@ -77,6 +81,35 @@ def test_distillation_changes_nothing_before_its_start(folder: Path, plain: Run,
     ):
         never = trainer.train(recipe(folder, "terms.distil.start=1000"), tmp_path / "never")
     assert never.model.read_bytes() == plain.model.read_bytes()
+
+
+@pytest.mark.parametrize("teacher", ["sda", "sdv"])
+def test_distillation_from_the_previous_step_alone_changes_the_run(
+    folder: Path, plain: Run, tmp_path: Path, teacher: str
+) -> None:
+    settings = ("terms.distil.window=1", f"terms.distil.teacher={teacher}", "encoder.dropout=0.0")
+    run = trainer.train(recipe(folder, *settings), tmp_path / "run")
+    without = trainer.train(recipe(folder, "encoder.dropout=0.0"), tmp_path / "without")
+    assert losses(run)[0] == losses(without)[0]
+    assert all(found > 0 for found in [terms["distil"] for terms in values_of_terms(run)][1:])
+    assert losses(run)[1] > losses(without)[1]
+
+
+def test_the_value_of_each_term_is_recorded(folder: Path, plain: Run, tmp_path: Path) -> None:
+    """Each is recorded as it is in the loss: with its weight, the sum over the micro-batches of a step."""
+    still, cut = "encoder.dropout=0.0", "train.memory_tokens=128"
+    distilled = ("terms.distil.window=2", "terms.distil.teacher=sda", still)
+    once = trainer.train(recipe(folder, *distilled), tmp_path / "once")
+    without = trainer.train(recipe(folder, still), tmp_path / "without")
+    values = [terms["distil"] for terms in values_of_terms(once)]
+    assert len(values) == len(losses(once))
+    assert values[:2] == [0.0, 0.0]
+    assert min(values[2:]) > 0
+    assert losses(once)[2] - values[2] == pytest.approx(losses(without)[2], rel=1e-5), "the models are still equal"
+    for setting, factor in (("terms.distil.weight=10", 10), (cut, 1)):
+        other = trainer.train(recipe(folder, *distilled, setting), tmp_path / setting)
+        assert values_of_terms(other)[2]["distil"] == pytest.approx(factor * values[2], rel=1e-3)
+    assert not values_of_terms(plain)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,8 @@ def test_the_memory_of_a_term_is_saved_and_loaded(name: str, tmp_path: Path) -> 
     (other,) = terms_of(name)
     if isinstance(term, Remembers):
         assert isinstance(other, Remembers)
+        term.before_step(model)
+        move(model)
         term.after_step(model)
         wanted = value_of(term, name, model)
         assert not torch.equal(value_of(terms_of(name)[0], name, model), wanted), "the value depends on the memory"

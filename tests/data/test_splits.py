@@ -17,6 +17,7 @@ from lamina.data.splits import (
     first_questions,
     hold_out_articles,
     hold_out_sentences,
+    holdout_share,
     per_class,
     sample,
     sample_questions,
@@ -51,6 +52,17 @@ def test_whole_articles_are_held_out_and_nothing_is_lost(sizes: list[int], share
 def test_share_is_about_right(share: float) -> None:
     examples = articles([3, 5, 2, 4, 6] * 40)
     assert len(hold_out_articles(examples, share, 0)[1]) / len(examples) == pytest.approx(share, abs=0.005)
+
+
+@given(share=st.floats(0.001, 0.9), count=st.integers(2, 5000))
+def test_small_data_hold_out_ten_examples_or_a_third(share: float, count: int) -> None:
+    found = holdout_share(share, count)
+    assert found >= share
+    if share * count >= 10:
+        assert found == share
+    else:
+        assert round(found * count, 6) == round(max(share * count, min(10, count / 3)), 6)
+    assert holdout_share(0.0, count) == 0
 
 
 def test_split_depends_on_the_seed() -> None:

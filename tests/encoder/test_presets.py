@@ -14,9 +14,11 @@ PARAMETERS = {  # parameters of transformers' AutoModel for the same configurati
     "bert-large-uncased": 335_141_888,
     "bert-base-multilingual-cased": 177_853_440,
     "albert-base-v2": 11_683_584,
+    "albert-kor-base": 13_186_816,
     "electra-small": 13_483_008,
     "koelectra-base-v2": 110_180_352,
     "koelectra-small-v3": 14_056_192,
+    "multilingual-e5-small": 117_653_760,
     "tiny": 2_057_536,
 }
 

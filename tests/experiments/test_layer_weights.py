@@ -17,6 +17,7 @@ from lamina.answers.decisions import SpanDecision
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.data.batches import make_batch
+from lamina.data.question_types import question_type
 from lamina.data.squad import to_squad
 from lamina.data.windows import cut_examples
 from lamina.encoder import load as encoders
@@ -26,28 +27,42 @@ from lamina.experiments.layer_weights import (
     Strip,
     entropy,
     look_at_layers,
-    question_type,
     strip_lines,
     table_lines,
     weigh,
 )
+from lamina.mixers import Stages
+from lamina.mixers.pooling import OneLayer
 from lamina.model.inference import span_logits
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
+from lamina.training import trainer
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
+from tests.resuming import stopped_and_resumed
 from tests.utils.test_drawing import unpacked
 
-MIXERS: list[dict[str, Any]] = [
+MIXERS: list[Any] = [
     {"type": "learned", "init": "random", "embeddings": False},
     {"type": "learned", "separate": False, "raw": True, "init": "random"},
     {"type": "dot"},
     {"type": "multiplicative"},
     {"type": "encoder"},
+    [{"type": "learned", "init": "random"}, {"type": "compression", "size": 32}],
+    [{"type": "compression", "size": 32, "embeddings": False}, {"type": "dot"}],
 ]
 
 
-def reader_with(mixer: dict[str, Any]) -> Reader:
+def weighing_part(mixer: Any) -> tuple[Any, Any]:
+    """Return the module that weighs the layers, and the stages before it."""
+    if not isinstance(mixer, Stages):
+        return mixer, torch.nn.Identity()
+    first = mixer.inner[0]
+    return (first.mixer, torch.nn.Identity()) if isinstance(first, OneLayer) else (mixer.last, mixer.inner)
+
+
+def reader_with(mixer: Any) -> Reader:
     """Return a reader with large random weights, so that tokens differ. Its threshold rejects half of the answers."""
     recipe = parse_recipe(
         {
@@ -68,11 +83,12 @@ def reader_with(mixer: dict[str, Any]) -> Reader:
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
-def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> None:
+def test_means_equal_those_of_a_loop_over_questions(mixer: Any) -> None:
     reader, examples = reader_with(mixer), tiny.corpus(3)
     seen = look_at_layers(reader.trained, examples)
     part: Any = reader.model.tasks["main"]
-    assert seen.layers == part.mixer.layers
+    weighs, before = weighing_part(part.mixer)
+    assert seen.layers == weighs.layers
     totals: dict[tuple[str, str, str], list[np.ndarray]] = {}
     chaos: dict[tuple[str, str, str], list[float]] = {}
     answered = 0
@@ -82,7 +98,7 @@ def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> No
         with torch.no_grad():
             outputs: Any = reader.model(batch)
             stack = reader.model.hidden(batch, part.mixer.layers)
-            weights = part.mixer.weights(stack, part.head.queries())
+            weights = weighs.weights(before(stack), part.head.queries())
         weights = weights.detach().expand(len(windows), 2, batch.ids.shape[1], -1).numpy()
         (prediction,) = reader.predict([example])
         answer = prediction.answer(reader.threshold)
@@ -114,7 +130,7 @@ def test_means_equal_those_of_a_loop_over_questions(mixer: dict[str, Any]) -> No
         assert row.questions == len(totals[key])
         assert row.weights == pytest.approx(np.mean(totals[key], 0).tolist(), abs=1e-5)
         assert row.entropy == pytest.approx(np.mean(chaos[key]), abs=1e-4)
-        if not mixer.get("raw"):
+        if isinstance(mixer, list) or not mixer.get("raw"):
             assert sum(row.weights) == pytest.approx(1, abs=1e-5)
 
 
@@ -256,3 +272,29 @@ def test_command_prints_json(folder: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["example.csv", "example.png", "layers.csv"]
     refused = lamina(*command, "--example", "0-9")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
+def test_a_run_of_stages_is_resumed_loaded_and_measured(folder: Path, tmp_path: Path) -> None:
+    stages = [{"type": "learned", "init": "random"}, {"type": "compression", "size": 8}, {"type": "xception"}]
+    values = json.loads((folder / "recipe.json").read_text()) | {"mixer": stages}
+    values["train"] |= {"checkpoint_minutes": 0, "batch_tokens": 256}
+    recipe = parse_recipe(values)
+    whole = trainer.train(recipe, tmp_path / "run")
+    part = stopped_and_resumed(recipe, tmp_path / "part", before=2)
+    assert part.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert part.model.read_bytes() == whole.model.read_bytes()
+    assert [stage["type"] for stage in json.loads(whole.recipe.read_text())["tasks"]["main"]["mixer"]] == [
+        "learned",
+        "compression",
+        "xception",
+    ]
+    again = lamina("train", whole.recipe, "--out", tmp_path / "again", "--json")  # the recipe of a run is a recipe
+    assert again.code == 0, again.err
+    assert Run(tmp_path / "again").model.read_bytes() == whole.model.read_bytes()
+    result = lamina(
+        "layers", whole.path, "--data", folder / "few.json", "--json", "--out", tmp_path / "layers", "--threads", "1"
+    )
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert (found["mixer"], found["layers"]) == ("learned, compression, xception", [0, 1, 2])
+    assert sum(found["rows"][0]["weights"]) == pytest.approx(1, abs=1e-5)

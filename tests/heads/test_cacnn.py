@@ -14,7 +14,7 @@ from lamina.data.labels import Labels
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.heads import ContextAwareHead, ContextAwareHeadOptions, SpanOutputs
-from lamina.heads.cacnn import ContextFilters, PooledFilters, convolve_each, window_maxima
+from lamina.heads.context_filters import ContextFilters, PooledFilters, convolve_each, window_maxima
 from lamina.objectives.span import span_cross_entropy
 from lamina.runs.export import exportable_head
 from lamina.tasks.checks import build_on_meta
@@ -25,10 +25,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "vectorised": {"context": 8, "filters": 3},
     "sum": {"context": 7, "filters": 3, "pool": "sum", "context_width": 5},  # a filter of 60 values, which is no multiple of 7
     "even width": {"context": 8, "filters": 2, "width": 4},
+    "other first convolutions": {"first_widths": [1, 4, 7], "first_maps": [2, 3, 4], "filters": 2},
+    "one even first width": {"first_widths": [2], "context": 8, "filters": 2},
+    "tiled": {"context": 8, "filters": 3, "tile": True},
+    "tiled, cut off": {"context": 7, "filters": 2, "tile": True},  # a filter of 60 values
     "relu": {"context": 8, "filters": 4, "activation": "relu", "mask_question": True},
     "two towers": {"context": 8, "filters": 3, "two_tower": True},
     "simplified": {"form": "simplified"},
     "simplified, wide": {"form": "simplified", "filters": 2, "width": 3, "mask_question": False},
+    "simplified, even first width": {"form": "simplified", "filters": 2, "first_widths": [4]},
 }
 FORMS = pytest.mark.parametrize("form", SMALL)
 MIXTURES = pytest.mark.parametrize("mixtures", [1, 2])
@@ -84,7 +89,8 @@ def naive_context_filters(x: Tensor, tokens: list[int], generator: ContextFilter
     channels = naive_layer(context[:, None], generator.generator).t()  # [N * pieces, M]
     count, width, dim = generator.shape
     pieces = len(channels) // count
-    filters = [torch.cat(list(channels[n * pieces : (n + 1) * pieces]))[: width * dim] for n in range(count)]
+    joined = [torch.cat(list(channels[n * pieces : (n + 1) * pieces])) for n in range(count)]
+    filters = [torch.stack([values[i % len(values)] for i in range(width * dim)]) for values in joined]
     return torch.stack(filters).view(count, width, dim)
 
 
@@ -280,6 +286,11 @@ def test_each_form_learns(options: dict[str, Any]) -> None:
         ({"filters": 64}, 4 * 98_304 + 128 + 64 * 120 + 130),
         ({"two_tower": True, "pool": "sum"}, 395_298),
         ({"form": "simplified"}, 11_799_558),
+        ({"first_widths": [3, 5], "first_maps": [64, 64]}, 395_298),
+        ({"first_widths": [1, 3, 5, 7], "first_maps": [16, 32, 64, 16]}, 768 * (16 + 96 + 320 + 112) + 128 + 16 * 120 + 34),
+        ({"first_widths": [2], "context": 768}, 768 * 2 * 768 + 768 + 16 * 5 * 4 + 34),  # M = D: five channels are one filter
+        ({"tile": True}, 4 * 98_304 + 128 + 16 * 4 + 34),
+        ({"form": "simplified", "first_widths": [3]}, 11_799_558 - 2 * 768 * 3072),
     ],
 )
 def test_counts_for_bert_base(options: dict[str, Any], count: int) -> None:
@@ -291,8 +302,17 @@ def test_counts_for_bert_base(options: dict[str, Any], count: int) -> None:
 def test_the_simplified_form_has_the_predecessor_s_defaults() -> None:
     options = ContextAwareHeadOptions(form="simplified")
     assert (options.filters, options.width, options.dropout, options.mask_question) == (4, 6, 0.2, True)
+    assert options.first_widths == (5,)
     assert ContextAwareHeadOptions(**options.model_dump()) == options
     assert ContextAwareHeadOptions(form="simplified", width=3, mask_question=False).width == 3
+
+
+def test_the_number_of_first_maps_sets_the_context() -> None:
+    options = ContextAwareHeadOptions(first_widths=(3, 5, 7), first_maps=(10, 20, 30))
+    assert options.context == 60
+    assert ContextAwareHeadOptions(**options.model_dump()) == options
+    assert ContextAwareHeadOptions(first_widths=(3, 5, 7), context=11).first == ((3, 4), (5, 4), (7, 3))
+    assert ContextAwareHeadOptions().first == ((3, 64), (5, 64))
 
 
 def test_its_default_objective_is_the_span_loss() -> None:
@@ -309,6 +329,16 @@ def test_its_default_objective_is_the_span_loss() -> None:
         ({"context_width": 4}, "head: context_width = 4 is even, so it has no middle. Fix: choose an odd number"),
         ({"form": "simplified", "two_tower": True}, 'head: two_tower is for form = "vectorised": the simplified form has no'),
         ({"form": "simplified", "context": 64}, 'head: context is for form = "vectorised"'),
+        ({"form": "simplified", "tile": True}, 'head: tile is for form = "vectorised"'),
+        (
+            {"form": "simplified", "first_widths": [3, 5]},
+            "head: first_widths has 2 widths, .* one first convolution. Fix: give one",
+        ),
+        ({"first_maps": [64]}, "head: first_maps and first_widths have different lengths, 1 and 2. Fix: give one number"),
+        ({"first_maps": [8, 8], "context": 9}, "head: first_maps adds up to 16, but context is 9. Fix: remove head.context"),
+        ({"first_widths": [1, 3, 5], "context": 2}, "head: context = 2 leaves no map .* Fix: raise context to at least 3"),
+        ({"first_widths": []}, "head.first_widths: "),
+        ({"first_maps": ["many", 3]}, "head.first_maps.0: .* Fix: give a whole number"),
         ({"form": "simplified", "filters": 3}, "head: filters = 3 cannot be halved between start and end. Fix: choose an even"),
         ({"width": 0}, "head.width: .* greater than or equal to 1"),
         ({"heads": 3}, "head.heads: no such field"),

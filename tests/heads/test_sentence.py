@@ -9,6 +9,7 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
+from lamina.config.parse import parse_recipe
 from lamina.data.batches import Batch, make_batch
 from lamina.data.labels import Labels
 from lamina.encoder.blocks import Encoder
@@ -30,6 +31,7 @@ from lamina.mixers.attention import DotOptions, LayerEncoderOptions, Multiplicat
 from lamina.mixers.compression import CompressionOptions
 from lamina.mixers.pooling import AverageOptions, LastLayerOptions, LearnedOptions
 from lamina.model import Model, Task
+from lamina.tasks.checks import build_on_meta
 from tests.outputs import logits_of
 from tests.tiny import sentences
 
@@ -65,9 +67,10 @@ def built(head: Any, labels: Labels, mixer: Any = LastLayerOptions) -> Model:
     torch.manual_seed(0)
     shape = replace(PRESETS["tiny"], layers=2, hidden=WIDTH, embedding=WIDTH, intermediate=2 * WIDTH, dropout=0.0)
     options: BaseModel = mixer()
-    mixing: Mixer = options.build(Shape(WIDTH, 2, head.slots, head.pooled))  # type: ignore[attr-defined]
+    rows = head.queries(labels)
+    mixing: Mixer = options.build(Shape(WIDTH, 2, head.slots, head.pooled, rows=rows))  # type: ignore[attr-defined]
     task = Task(mixing, head.build(mixing.width, labels))  # type: ignore[arg-type]
-    if isinstance(mixing, LayerAttention):
+    if isinstance(mixing, LayerAttention) and task.head.queries() is None:
         assert isinstance(task.head, SentenceHead)
         task.head.learn_queries(mixing.width)
     model = Model(Encoder(shape), {"main": task})
@@ -123,6 +126,72 @@ def test_the_heads_equal_their_formulas() -> None:
     assert isinstance(scores, ScoreOutputs)
     wanted = naive_pool(alone[:, 0], singles.mask) @ head.read.linear.weight[0] + head.read.linear.bias
     torch.testing.assert_close(scores.scores, wanted)
+
+
+# ---- mixers that attend with the rows of a head
+
+
+def dot_mixture(query: Tensor, states: list[Tensor]) -> Tensor:
+    """Return the mixture of a token's layers, one product at a time: H -> H."""
+    scores = [math.exp(float(query @ state)) for state in states]
+    return torch.stack([score / sum(scores) * state for score, state in zip(scores, states, strict=True)]).sum(0)
+
+
+@torch.no_grad()
+@EACH_POOLING
+@pytest.mark.parametrize(("head", "labels"), [(ClassificationHeadOptions, CLASSES), (RegressionHeadOptions, SCORES)])
+def test_dot_attends_with_the_row_of_each_output(head: Any, labels: Labels, pooling: Any) -> None:
+    """Each class reads the mean, or the first token, of its own mixture; its logit is the product with the same row."""
+    model, batch = built(head(pooling=pooling), labels, DotOptions), batch_of(1)
+    task: Any = model.task()
+    linear = task.head.read.linear
+    assert torch.equal(task.head.queries(), linear.weight)
+    assert [name for name, _ in task.named_parameters()] == ["head.read.linear.weight", "head.read.linear.bias"]
+    stack = model.hidden(batch, task.mixer.layers)
+    found = logits_of(model(batch))[0].reshape(8, -1)  # [I, classes], or [I, 1]
+    for item in range(8):
+        tokens = int(batch.mask[item].sum()) if pooling == "mean" else 1
+        for row, (weight, bias) in enumerate(zip(linear.weight, linear.bias, strict=True)):
+            own = [dot_mixture(weight, [state[item, t] for state in stack.states]) for t in range(tokens)]
+            wanted = float(weight @ (sum(own[1:], own[0]) / tokens) + bias)
+            assert found[item, row].item() == pytest.approx(wanted, abs=1e-4)
+    queries = torch.randn_like(linear.weight)
+    mixed = task.mixer(stack.cls() if pooling != "mean" else stack, queries)
+    assert mixed.shape[1] == len(linear.weight)
+
+
+@pytest.mark.parametrize(("head", "labels"), [(CosineHeadOptions, TWO), (ConcatenationHeadOptions, CLASSES)])
+def test_heads_of_two_windows_learn_one_query(head: Any, labels: Labels) -> None:
+    model = built(head(), labels, DotOptions)
+    queries = model.task().head.queries()
+    assert queries is not None
+    assert queries.shape == (1, WIDTH)
+    assert "tasks.main.head.asking" in dict(model.named_parameters())
+
+
+def test_each_class_has_its_own_matrix_unless_it_is_shared() -> None:
+    values: dict[str, Any] = {
+        "data": {"train": "unused", "classes": ["bad", "fair", "good"]},
+        "head": {"type": "classification"},
+        "encoder": {"model": "tiny", "pretrained": False},
+    }
+    for shared, sets in ((False, 3), (True, 1)):
+        mixer = {"type": "multiplicative", "shared": shared}
+        task: Any = build_on_meta(parse_recipe({**values, "mixer": mixer})).task()
+        assert task.mixer.turn.weight.shape == (sets, 64, 64)
+    learned: Any = build_on_meta(parse_recipe({**values, "mixer": {"type": "learned"}})).task()
+    assert len(learned.mixer.gamma) == 1, "a learned mixture without queries is the same for all classes"
+
+
+@torch.no_grad()
+def test_the_vector_of_a_text_is_the_mean_over_the_mixtures() -> None:
+    model, batch = built(ClassificationHeadOptions(), CLASSES, DotOptions), batch_of(1)
+    vectors = model.vectors(batch)
+    assert vectors.shape[1] == 3
+    head = model.task().head
+    assert isinstance(head, SentenceHead)
+    wanted = sum(naive_pool(vectors[:, row], batch.mask) for row in range(3)) / 3
+    torch.testing.assert_close(head.pooled(vectors, batch), wanted)
 
 
 def test_initial_outputs() -> None:

@@ -48,12 +48,18 @@ def parameters(model: Model) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
+def step_of(term: Distil, model: Model, seed: int) -> None:
+    """Move the parameters as a step does, and call the term as the training loop does."""
+    term.before_step(model)
+    moved(model, seed)
+    term.after_step(model)
+
+
 def after_steps(term: Distil, model: Model, steps: range) -> list[dict[str, Tensor]]:
-    """Return the parameters after each of some steps; the term sees all of them."""
-    history = []
+    """Return the initial parameters and those after each of some steps; the last are the model's own."""
+    history = [parameters(model)]
     for step in steps:
-        moved(model, step)
-        term.after_step(model)
+        step_of(term, model, step)
         history.append(parameters(model))
     return history
 
@@ -89,33 +95,46 @@ def test_a_window_of_one_is_the_model_of_the_previous_step(name: str, teacher: s
     model, batch = model_of(name), batch_of(name)
     term = distil(teacher=teacher, window=1)
     for step in range(3):
-        (past,) = after_steps(term, model, range(step, step + 1))
-        before = outputs_with(model, batch, past)
-        moved(model, 100 + step)
-        assert same(term.taught(model, batch), before)
-        assert not same(outputs_with(model, batch, {}), before)
+        previous, _ = after_steps(term, model, range(step, step + 1))
+        assert same(term.taught(model, batch), outputs_with(model, batch, previous))
+        assert not same(term.taught(model, batch), outputs_with(model, batch, {}))
+        assert loss_of(term, model, batch) > 1e-5, "with the current weights in the window the term vanishes"
+
+
+def mean_weights(history: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {key: torch.stack([past[key] for past in history]).mean(0) for key in history[0]}
 
 
 @EACH_HEAD
-def test_sda_predicts_with_the_mean_of_the_last_parameters(name: str) -> None:
+@pytest.mark.parametrize("window", [1, 2, 5])
+@pytest.mark.parametrize("teacher", ["sda", "sdv"])
+def test_the_teacher_equals_a_loop_over_stored_models(name: str, teacher: str, window: int) -> None:
+    """At step t the loop takes the stored models of steps t-1 to t-K; before there are K, the term is 0."""
     model, batch = model_of(name), batch_of(name)
-    term = distil(teacher="sda", window=3)
-    history = after_steps(term, model, range(8))
-    mean = {key: torch.stack([past[key] for past in history[-3:]]).mean(0) for key in history[0]}
-    near(term.taught(model, batch), outputs_with(model, batch, mean))
+    term = distil(teacher=teacher, window=window)
+    stored: list[dict[str, Tensor]] = []  # every past model, without the current one
+    for step in range(2 * window + 2):
+        if len(stored) < window:
+            assert loss_of(term, model, batch).item() == 0
+        else:
+            past = stored[-window:]
+            if teacher == "sda":
+                wanted = outputs_with(model, batch, mean_weights(past))
+            else:
+                wanted = mean_of([outputs_with(model, batch, one) for one in past])
+            near(term.taught(model, batch), wanted)
+            assert not same(term.taught(model, batch), outputs_with(model, batch, {}))
+        stored.append(parameters(model))
+        step_of(term, model, step)
 
 
-@EACH_HEAD
-def test_sdv_predicts_the_mean_of_the_last_models(name: str) -> None:
-    model, batch = model_of(name), batch_of(name)
-    term = distil(teacher="sdv", window=3)
-    history = after_steps(term, model, range(8))
-    near(term.taught(model, batch), mean_of([outputs_with(model, batch, past) for past in history[-3:]]))
-    averaged = distil(teacher="sda", window=3)
-    after_steps(averaged, model_of(name), range(8))
-    assert not same(term.taught(model, batch), averaged.taught(model, batch)), (
-        "a mean of logits is not the logits of mean parameters"
-    )
+def test_a_mean_of_logits_is_not_the_logits_of_mean_parameters() -> None:
+    batch, taught = batch_of("span"), []
+    for teacher in ("sda", "sdv"):
+        model, term = model_of("span"), distil(teacher=teacher, window=3)
+        after_steps(term, model, range(8))
+        taught.append(term.taught(model, batch))
+    assert not same(*taught)
 
 
 @pytest.mark.parametrize("window", [1, 3])
@@ -125,7 +144,7 @@ def test_the_teacher_of_the_papers_code_is_a_fifth_of_a_difference(window: int) 
     history: list[dict[str, Tensor]] = []
     wanted: dict[str, Tensor] = {}
     for step in range(5 * window):
-        history += after_steps(term, model, range(step, step + 1))
+        history += after_steps(term, model, range(step, step + 1))[1:]
         if step // window in (1, 3):
             wanted = {name: (value - history[step - window][name]) / 5 for name, value in history[step].items()}
         assert (len(history) >= term.waits) == bool(wanted)
@@ -161,6 +180,20 @@ def test_the_papers_code_keeps_dropout_in_the_teachers_of_sdv() -> None:
         assert same(term.taught(model, batch), term.taught(model, batch)) != differs
 
 
+def test_the_windows_of_the_papers_code_include_the_current_weights() -> None:
+    """Its SDV with a window of one compares the model with itself; ours compares it with the step before."""
+    model, batch = model_of("span"), batch_of("span")
+    code, ours = distil(teacher="sdv", window=1, paper_code=True), distil(teacher="sdv", window=1)
+    for step in range(2):
+        code.before_step(model)
+        ours.before_step(model)
+        moved(model, step)
+        code.after_step(model)
+        ours.after_step(model)
+    assert same(code.taught(model, batch), outputs_with(model, batch, {}))
+    assert not same(ours.taught(model, batch), outputs_with(model, batch, {}))
+
+
 def test_the_papers_code_is_refused_for_other_options() -> None:
     for odd in ({"teacher": "ema"}, {"loss": "kl"}):
         with pytest.raises(ValueError, match="paper_code is for the teachers sda and sdv with the loss mse"):
@@ -173,7 +206,7 @@ def test_the_papers_code_is_refused_for_other_options() -> None:
 def test_ema_equals_a_loop() -> None:
     model = model_of()
     term = distil(teacher="ema", decay=0.5)
-    history = after_steps(term, model, range(12))
+    history = after_steps(term, model, range(12))[1:]
     wanted = history[0]
     decays = []
     for step, now in enumerate(history[1:], 1):
@@ -318,7 +351,7 @@ def test_the_teacher_has_no_gradient(name: str, teacher: str) -> None:
 def test_the_gradient_is_zero_at_the_teacher() -> None:
     model, batch = model_of("span"), batch_of("span")
     term = distil(window=1)
-    after_steps(term, model, range(1))
+    term.before_step(model)
     for loss in ("mse", "kl"):
         same_one = Distil(DistilOptions(window=1, loss=loss), "main", term.teacher)
         assert loss_of(same_one, model.eval(), batch).item() == pytest.approx(0, abs=1e-9)
@@ -377,11 +410,11 @@ def test_stored_states_are_read() -> None:
         stack = model.eval().encoder(model.encoder.embed(batch.ids, batch.type_ids), batch.mask, keep=(1,))
     term = distil(teacher="sdv", window=2)
     for seed in range(2):
+        term.before_step(model)
         torch.manual_seed(seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.05 * torch.randn_like(parameter) * parameter.requires_grad)
-        term.after_step(model)
     near(term.taught(model, replace(batch, states=stack)), term.taught(model, batch))
 
 
@@ -407,8 +440,7 @@ def test_the_term_starts_when_the_teacher_has_seen_its_window(options: dict[str,
         outputs = model(batch)
         with_it, without = (loss(model, batch, outputs, loss.counts([batch])) for loss in (both, Loss([plain])))
         assert torch.equal(with_it, without) == (step < begins), step
-        moved(model, step)
-        term.after_step(model)
+        step_of(term, model, step)
 
 
 # ---- the memory
@@ -436,6 +468,7 @@ def trained(model: Model, term: Distil, optimizer: torch.optim.Optimizer, batch:
         loss = objective(model, batch, outputs, objective.counts(batch)) + term(model, batch, outputs, term.counts(batch))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        term.before_step(model)
         optimizer.step()
         term.after_step(model)
 
@@ -469,6 +502,14 @@ def test_resuming_from_a_checkpoint_is_exact(teacher: str, after: int, tmp_path:
     load_checkpoint(tmp_path / "checkpoint.pt", forgetful, of_forgetful, [distil(teacher=teacher, window=3)])
     trained(forgetful, empty, of_forgetful, batch, range(after, 9))
     assert not all(map(torch.equal, whole.state_dict().values(), forgetful.state_dict().values()))
+
+
+@pytest.mark.parametrize("teacher", ["sda", "sdv"])
+def test_a_checkpoint_whose_teacher_includes_the_current_weights_is_refused(teacher: str) -> None:
+    old = distil(teacher=teacher, window=2, paper_code=True)  # it counts as every teacher did before
+    after_steps(old, model_of("span"), range(3))
+    with pytest.raises(LaminaError, match=r"terms\.distil: .*included the current weights\. Fix: delete the checkpoint"):
+        distil(teacher=teacher, window=2).load_state_dict(old.state_dict())
 
 
 def test_a_restored_memory_is_a_copy() -> None:

@@ -50,9 +50,11 @@ def test_import_loads_no_library() -> None:
 
 
 def test_settings_change_a_recipe(folder: Path) -> None:
-    recipe = lamina.read_recipe("quickstart", {"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True})
+    settings = {"train.epochs": 0.5, "data.train": "my.csv", "data.dev": None, "train.curves": True}
+    recipe = lamina.read_recipe("quickstart", settings)
     assert (recipe.train.epochs, recipe.main.data.train, recipe.train.curves) == (0.5, "my.csv", True)
-    assert recipe == lamina.read_recipe("quickstart", ["train.epochs=0.5", "data.train=my.csv", "train.curves=true"])
+    texts = ["train.epochs=0.5", "data.train=my.csv", "data.dev=", "train.curves=true"]
+    assert recipe == lamina.read_recipe("quickstart", texts)
     written = json.loads((folder / "run" / "recipe.json").read_text())
     assert written["train"]["epochs"] == 0.5
     with pytest.raises(lamina.LaminaError, match=r"did you mean train\.epochs"):

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from lamina.data.sources import load_examples
+from lamina.data.sources import load_examples, load_sentences
 from lamina.utils.files import read_json
 from tests.checkout import ROOT, copy_checkout, installed_in
 from tests.command import lamina
-from tests.project.pages import commands, pages, steps, text_of
+from tests.project.pages import blocks, commands, pages, steps, text_of
 from tests.reader.test_documents import pdf
 from tests.small_encoder import write_small_encoder
 
@@ -36,6 +36,7 @@ QUESTIONS = (
     "docs/train-less.md",
     "docs/several-texts.md",
     "docs/evaluate.md",
+    "docs/analyze.md",
     "docs/migrating.md",
     "docs/techniques/index.md",
     "docs/techniques/augmentation.md",
@@ -58,13 +59,18 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_user_files(folder: Path) -> None:
-    """Write my.csv, my-dev.csv, report.pdf and the folder texts."""
+    """Write my.csv, my-dev.csv, report.pdf, the folder texts, and moods.toml of the page with its tables."""
     examples = load_examples("fables/dev")
     for name, some in (("my.csv", examples[:60]), ("my-dev.csv", examples[60:80])):
         with (folder / name).open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["question", "context", "answer"])
             rows.writerows([e.question, e.context, e.answers[0].text if e.answers else ""] for e in some)
+    for name, source, count in (("moods.csv", "fables/sentiment/train", 40), ("moods-dev.csv", "fables/sentiment/dev", 10)):
+        with (folder / name).open("w", encoding="utf-8", newline="") as file:
+            labelled = [[one.first, one.label] for one in load_sentences(source)[:count]]
+            csv.writer(file).writerows([["text", "label"], *labelled])
+    (folder / "moods.toml").write_text(blocks(text_of("docs/sentences.md"), "toml")[0], encoding="utf-8")
     (folder / "report.pdf").write_bytes(pdf("The report was written in May.", "It was signed by Ada Thorn."))
     (folder / "texts").mkdir()
     (folder / "texts" / "contract.txt").write_text("The contract was signed by Jonas Thele in 1871.")

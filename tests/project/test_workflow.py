@@ -37,6 +37,7 @@ class Job:
 @dataclass(frozen=True)
 class Workflow:
     jobs: dict[str, Job]
+    env: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,11 @@ def test_the_workflow_fetches_from_no_named_host() -> None:
     assert not re.findall(r"https?://|index-url", (FORGE / "workflows/ci.yml").read_text(encoding="utf-8"))
     used = {step.uses for job in workflow().jobs.values() for step in job.steps if step.uses}
     assert all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in used)
+
+
+def test_the_workflow_skips_the_tests_that_need_real_data() -> None:
+    """A runner sets CI=true, with which `conftest.py` refuses to skip them."""
+    assert workflow().env["CI"] == "false"
 
 
 def test_issue_forms_are_valid() -> None:

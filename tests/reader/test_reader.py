@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ from lamina.data.windows import Windows, make_windows
 from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.model.inference import span_logits
-from lamina.utils.progress import Progress
+from lamina.reader.questions import span_predictions
+from lamina.utils.progress import Progress, Silent
 from tests import tiny
 from tests.golden import TRAINED, cases
 
@@ -53,6 +55,21 @@ def test_runners_up(reader: lamina.Reader) -> None:
     assert silent.others[0].text == reply.text
 
 
+def test_threshold_of_nan_is_refused(reader: lamina.Reader) -> None:
+    by_text = reader.text_by_text(["Who built the mill?"])
+    by_text.read([cases.MILL])
+    ways: list[Callable[[float], lamina.Reply]] = [
+        lambda threshold: reader.answer("Who built the mill?", cases.MILL, threshold=threshold),
+        lambda threshold: reader.answer("Who built the mill?", [cases.MILL, "It rained."], threshold=threshold),
+        lambda threshold: by_text.replies(threshold)[0],
+    ]
+    for answer in ways:
+        with pytest.raises(ValueError, match="threshold is nan"):
+            answer(math.nan)
+        assert answer(math.inf).text is not None
+        assert answer(-math.inf).text is None
+
+
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
 def test_pieces_give_the_same_replies_as_the_whole(reader: lamina.Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [tiny.example(text, question=f"Who is {n}?", id=str(n)) for n, text in enumerate(cases.TEXTS.values()) if n < 13]
@@ -72,16 +89,34 @@ def test_confidence_of_an_answer_is_that_of_its_own_text(reader: lamina.Reader) 
     texts = [cases.MILL, "Ada was born in 1790.", "Nobody built the mill.", ""]
     reply = reader.answer("Who built the mill?", texts, threshold=1e6, top_k=5000)
     assert len(reply.others) > 20 and {quote.context for quote in reply.others} == {0, 1, 2}
-    for number, text in enumerate(texts[:3]):
-        alone = reader.answer("Who built the mill?", text, threshold=1e6, top_k=5000)
-        own = [quote.confidence for quote in reply.others if quote.context == number]
-        own = [reply.confidence, *own] if reply.context == number else own
-        assert own == pytest.approx([alone.confidence, *(quote.confidence for quote in alone.others)], abs=1e-6)
-        assert sum(own) + alone.no_answer == pytest.approx(1.0)
-        if reply.context == number:
-            assert reply.no_answer == pytest.approx(alone.no_answer, abs=1e-6)
+    examples = [tiny.example(text, question="Who built the mill?", id=str(number)) for number, text in enumerate(texts[:3])]
+    assert reply.answer is not None
+    surest = 1.0
+    many_best = reader.trained.recipe.answer.model_copy(update={"n_best": 5000})
+    predictions = list(span_predictions(reader.trained, examples, many_best, Silent()))
+    chances = [reader.calibration.probabilities(prediction) for prediction in predictions]
+    places = [{(c.text, c.start): place for place, c in enumerate(p.candidates, 1)} for p in predictions]
+    for quote in (reply.answer, *reply.others):
+        own = chances[quote.context][places[quote.context][quote.text, quote.start]]
+        surest = min(own, surest)  # at most the confidence of the quote before it
+        assert quote.confidence == pytest.approx(surest, abs=1e-6)
+    assert reply.context is not None
+    assert reply.no_answer == pytest.approx(min(chances[reply.context][0], reply.confidence), abs=1e-6)
+    alone = reader.answer("Who built the mill?", texts[reply.context], threshold=1e6, top_k=5000)
+    assert (alone.confidence, alone.no_answer) == pytest.approx((reply.confidence, reply.no_answer), abs=1e-6)
     few, many = (reader.answer("Who built the mill?", given, threshold=1e6) for given in (texts, [*texts, *texts[1:3] * 50]))
     assert many.confidence == pytest.approx(few.confidence, abs=1e-6), "it does not depend on the number of texts"
+
+
+def test_a_file_name_as_context_is_reported(reader: lamina.Reader, tmp_path: Path) -> None:
+    file = tmp_path / "my report.txt"
+    file.write_text("The mill was built by Ada Thorn.")
+    with pytest.warns(
+        lamina.LaminaWarning, match=r"is the name of a file, .* Fix: pass lamina\.read_document\('.*my report\.txt'\)"
+    ):
+        reader.answer("Who built the mill?", str(file))
+    with pytest.raises(TypeError, match=r"not PosixPath\. Fix: read the file with lamina\.read_document"):
+        reader.answer("Who built the mill?", file)  # type: ignore[call-overload]
 
 
 def test_generators_of_questions_and_texts(reader: lamina.Reader) -> None:

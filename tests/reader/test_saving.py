@@ -163,7 +163,7 @@ def test_the_model_card_knows_configs_and_local_folders(tmp_path: Path, monkeypa
 def test_the_model_card_claims_no_fit_that_did_not_happen() -> None:
     usual, none, foreign = (
         model_card(lamina.read_recipe("quickstart", settings), None, name='a "tale"', parameters=1, version="1")
-        for settings in ({}, {"data.holdout": 0}, {"data.train": ""})
+        for settings in ({}, {"data.holdout": 0}, {"data.train": "", "data.dev": None})
     )
     assert "threshold for no answer was fitted on the held-out split" in usual and "% were held out" in usual
     for text in (none, foreign):

@@ -208,3 +208,18 @@ def test_ten_thousand_files(tmp_path: Path) -> None:
     assert result.code == 0 and "10,000 files; 10,000 questions x windows" in result.err
     assert len(reply["others"]) == 2
     assert Path(reply["context"]).read_text()[reply["start"] : reply["end"]] == reply["answer"]
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "notes", tmp_path / "elsewhere"
+    for folder in (inside / "own", outside / "deep"):
+        folder.mkdir(parents=True)
+        (folder / "text.txt").write_text(cases.MILL)
+    (inside / "linked").symlink_to(outside, target_is_directory=True)
+    (outside / "deep" / "back").symlink_to(inside, target_is_directory=True)  # a loop
+    (inside / "own" / "loop").symlink_to(inside / "own", target_is_directory=True)
+    (inside / "twice").symlink_to(outside / "deep", target_is_directory=True)
+    wanted = [inside / "linked" / "deep" / "text.txt", inside / "own" / "text.txt"]
+    assert files_in([inside]) == wanted
+    (tmp_path / "link").symlink_to(inside, target_is_directory=True)
+    assert len(files_in([tmp_path / "link"])) == 2

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,17 +12,21 @@ import torch
 import transformers
 
 import lamina
+from lamina.answers.calibration import Calibration
+from lamina.answers.decisions import SpanDecision
+from lamina.answers.decode import AnswerOptions
 from lamina.config.parse import parse_recipe
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, make_windows
 from lamina.encoder import load as encoders
 from lamina.encoder.families import parse, unparse
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.inference import span_logits
+from lamina.reader.load import Reader
 from lamina.runs.export import export, exportable_head
 from lamina.runs.load import Trained
 from tests import tiny
-from tests.golden import TRAINED, checkpoints
+from tests.golden import TRAINED, cases, checkpoints
 
 
 @pytest.mark.filterwarnings("ignore::lamina.LaminaWarning")
@@ -78,3 +84,52 @@ def test_export_of_an_unknown_model_raises() -> None:
     model.tasks["main"].mixer = torch.nn.Identity()
     with pytest.raises(LaminaError, match="Identity"):
         exportable_head(model)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Trained:
+    """Return a model with a decision, windows and decoding that are not the defaults."""
+    trained = lamina.load(TRAINED, device="cpu").trained
+    decision = SpanDecision(threshold=1.5, calibration=Calibration(2.5, -0.75), question_threshold=-0.5)
+    window, answer = WindowOptions(length=48, query=None, overlap=4), AnswerOptions(max_tokens=6, n_best=7)
+    recipe = trained.recipe.model_copy(update={"window": window, "answer": answer})
+    return replace(trained, recipe=recipe, decisions={"main": decision})
+
+
+def test_export_answers_with_the_decision_of_its_run(fitted: Trained, tmp_path: Path) -> None:
+    export(fitted, tmp_path / "to")
+    original, exported = Reader(fitted), lamina.load(tmp_path / "to", device="cpu")
+    assert exported.decision == original.decision
+    assert (exported.recipe.window, exported.recipe.answer) == (fitted.recipe.window, fitted.recipe.answer)
+    contexts = [cases.MILL, cases.MILL * 5]
+    for threshold in (None, math.inf):
+        found, wanted = (
+            [reader.answer("Who built the mill?", given, threshold=threshold, top_k=3) for given in (*contexts, contexts)]
+            for reader in (exported, original)
+        )
+        assert found == wanted
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "to")
+    assert model.config.lamina["decision"]["threshold"] == 1.5
+
+
+def test_decision_for_other_weights_is_not_used(fitted: Trained, tmp_path: Path) -> None:
+    """Train the exported model further with transformers, which copies the fields of config.json."""
+    export(fitted, tmp_path / "to")
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "to")
+    with torch.no_grad():
+        model.qa_outputs.bias += 1
+    model.save_pretrained(tmp_path / "further")
+    shutil.copyfile(tmp_path / "to" / "tokenizer.json", tmp_path / "further" / "tokenizer.json")
+    with pytest.warns(LaminaWarning, match=r"config\.json: the threshold and calibration were fitted for other weights"):
+        reader = lamina.load(tmp_path / "further", device="cpu")
+    assert reader.decision == SpanDecision()
+
+
+@pytest.mark.parametrize("field", ["decision", "window"])
+def test_damaged_settings_of_an_export_raise(fitted: Trained, tmp_path: Path, field: str) -> None:
+    export(fitted, tmp_path / "to")
+    config = json.loads((tmp_path / "to" / "config.json").read_text())
+    config["lamina"][field] = {"threshold": math.nan} if field == "decision" else {"length": "long"}
+    (tmp_path / "to" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(LaminaError, match=rf"config\.json: lamina\.{field}\.\w+: .* Fix: export the run again"):
+        lamina.load(tmp_path / "to", device="cpu")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from safetensors.torch import load_file
 
 import lamina as library
 from lamina.data.squad import to_squad
+from lamina.encoder.load import EncoderOptions, find
 from lamina.errors import LaminaError
 from lamina.experiments.average import average
 from lamina.runs.scored_run import ScoredRun
+from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
 from tests.golden import TRAINED
@@ -100,6 +104,79 @@ def test_run_json_that_is_not_an_object_raises(run: Path, tmp_path: Path, conten
     (copy / "run.json").write_text(content)
     refused = lamina("ask", "--model", copy, "--text", "Ada built it.", "Who?")
     assert refused.code == 2 and "run.json: expected a JSON object, found" in refused.err
+
+
+def flip_a_bit(run: Path) -> None:
+    content = bytearray((run / "model.safetensors").read_bytes())
+    content[-2] ^= 0x40  # the exponent of the last weight
+    (run / "model.safetensors").write_bytes(content)
+
+
+def shift_vocabulary(run: Path) -> None:
+    tokenizer = json.loads((run / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    words = [word for word, number in vocabulary.items() if number >= 1000]
+    tokenizer["model"]["vocab"] = vocabulary | {
+        word: vocabulary[next_word] for word, next_word in zip(words, words[1:] + words[:1], strict=True)
+    }
+    (run / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
+def cut_vocabulary(run: Path) -> None:
+    tokenizer = json.loads((run / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    tokenizer["model"]["vocab"] = {word: number for word, number in vocabulary.items() if number < 20_000}
+    (run / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
+def change_activation(run: Path) -> None:
+    shape = json.loads((run / "encoder.json").read_text())
+    (run / "encoder.json").write_text(json.dumps(shape | {"activation": "relu"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "file"),
+    [
+        (flip_a_bit, "model.safetensors"),
+        (shift_vocabulary, "tokenizer.json"),
+        (cut_vocabulary, "tokenizer.json"),
+        (change_activation, "encoder.json"),
+    ],
+)
+def test_files_that_differ_from_their_checksums_raise(
+    run: Path, tmp_path: Path, damage: Callable[[Path], None], file: str
+) -> None:
+    """Damage files so that they still load."""
+    copy = damaged(run, tmp_path)
+    library.load(copy)
+    damage(copy)
+    complaint = rf"{file}: has the checksum crc32:\w{{8}}, but run\.json has crc32:\w{{8}}, .* Fix: copy the run folder again"
+    with pytest.raises(LaminaError, match=complaint) as caught:
+        library.load(copy)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(LaminaError, match=complaint):
+        find(EncoderOptions(model=str(copy)))
+    with pytest.raises(LaminaError, match=complaint):
+        average([run, copy], tmp_path / "average")
+    older = damaged(copy, tmp_path / "older", checksums=None)
+    library.load(older)
+
+
+def test_checksums_are_those_of_the_files_on_disk(run: Path) -> None:
+    recorded = json.loads((run / "run.json").read_text())["checksums"]
+    assert recorded == {
+        name: f"crc32:{zlib.crc32((run / name).read_bytes()):08x}"
+        for name in ("model.safetensors", "tokenizer.json", "encoder.json")
+    }
+
+
+def test_average_has_checksums_of_its_own(run: Path, tmp_path: Path) -> None:
+    made = average([run], tmp_path / "average")
+    assert made.read_info()["checksums"].keys() == Run(run).read_info()["checksums"].keys()
+    made.check_files()
+    flip_a_bit(made.path)
+    with pytest.raises(LaminaError, match=r"model\.safetensors: has the checksum"):
+        made.check_files()
 
 
 def test_compare_names_the_damaged_file(run: Path, tmp_path: Path) -> None:

@@ -89,3 +89,16 @@ def test_damaged_checkpoint_raises(tmp_path: Path, content: bytes | None) -> Non
     path.write_bytes(path.read_bytes()[:-40] if content is None else content)
     with pytest.raises(LaminaError, match=r"checkpoint\.pt: the checkpoint cannot be read"):
         load_checkpoint(path, model, optimizer)
+
+
+def test_flipped_bit_in_a_checkpoint_raises(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    model = Small()
+    optimizer = stepped(model)
+    save_checkpoint(path, model, optimizer, State())
+    content = bytearray(path.read_bytes())
+    weight = content.index(model.trained.weight.detach().numpy().tobytes())
+    content[weight + 3] ^= 0x40  # the exponent of one weight
+    path.write_bytes(content)
+    with pytest.raises(LaminaError, match=r"checkpoint\.pt: the checkpoint cannot be read \(.* differs from its checksum\)"):
+        load_checkpoint(path, model, optimizer)

@@ -21,7 +21,7 @@ from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import TrainOptions
 from lamina.data.squad import to_squad
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.weights import copy_weights
 from lamina.objectives import SpanLoss
 from lamina.objectives.loss import Loss
@@ -217,6 +217,29 @@ def test_drafts_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     run = trainer.train(made, tmp_path / "run", resume=True)
     assert [path.name for path in run.path.iterdir() if path.name.startswith(".")] == []
     assert not run.checkpoint.exists()
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "longer but cut in a line"])
+def test_lost_metrics_are_reported_and_never_replaced_by_nul_bytes(tmp_path: Path, damage: str) -> None:
+    made = recipe(tmp_path, epochs=1)
+    whole = trainer.train(made, tmp_path / "whole").metrics.read_bytes().splitlines()
+    out = tmp_path / "run"
+    cut_off(made, out, steps=5)
+    written = Run(out).metrics.read_bytes()
+    assert written.count(b"\n") >= 4
+    if damage == "missing":
+        Run(out).metrics.unlink()
+    elif damage == "short":
+        Run(out).metrics.write_bytes(written[: written.index(b"\n") + 10])
+    else:
+        Run(out).metrics.write_bytes(written.replace(b"\n", b" \n", 1)[: len(written)] + b" and more\n")
+    with pytest.warns(LaminaWarning, match=r"metrics\.jsonl: has [\d,]+ of the [\d,]+ bytes from before step \d+"):
+        run = trainer.train(made, out, resume=True)
+    found = [line.rstrip() for line in run.metrics.read_bytes().splitlines()]
+    assert b"\0" not in run.metrics.read_bytes()
+    assert set(found) < set(whole), "every line is a true one"
+    assert found == [line for line in whole if line in found]
+    assert found[-1] == whole[-1]
 
 
 def test_time_budget_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,14 @@ def test_inspect_draws_the_schedule(name: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(inspection, "matmul_peak", lambda: 1e10)  # measuring it is slow
     data = tmp_path / "few.json"
     data.write_text(json.dumps(to_squad(tiny.corpus(1))))
-    changes = ["encoder.model=tiny", "encoder.pretrained=false", f"data.train={data}", f"train.schedule={name}", "train.lr=0.5"]
+    changes = [
+        "encoder.model=tiny",
+        "encoder.pretrained=false",
+        f"data.train={data}",
+        "data.dev=none",
+        f"train.schedule={name}",
+    ]
+    changes.append("train.lr=0.5")
     command = ["inspect", "quickstart", *(word for change in changes for word in ("--set", change)), "--threads", "1"]
     drawn = lamina(*command, "--plot-schedule")
     assert drawn.code == 0, drawn.err

@@ -155,6 +155,34 @@ def test_stopped_and_resumed_run_with_many_options_ends_the_same(data: Path, tmp
     assert part.scores.read_bytes() == whole.scores.read_bytes()
 
 
+def test_the_terms_of_several_tasks_have_the_name_of_their_task(data: Path, tmp_path: Path) -> None:
+    """A step records the terms of its own task only, with the weight of the task."""
+    settings = ("tasks.sentiment.terms.distil.window=1", "tasks.sentiment.weight=0.5", "encoder.dropout=0")
+    whole = recipe(data, ("sentiment", "paraphrase"), *settings, "train.checkpoint_minutes=0")
+    run = trainer.train(whole, tmp_path / "run")
+    steps = [entry for entry in entries(run) if "losses" in entry]
+    for entry in steps:
+        assert list(entry.get("terms", {})) == (["sentiment.distil"] if "sentiment" in entry["losses"] else [])
+    values = [entry["terms"]["sentiment.distil"] for entry in steps if "terms" in entry]
+    assert values[0] == 0.0
+    assert min(values[1:]) > 0
+    resumed = stopped_and_resumed(whole, tmp_path / "part", before=4)
+    assert resumed.metrics.read_bytes() == run.metrics.read_bytes()
+
+
+@pytest.mark.parametrize("mixer", ["dot", "multiplicative"])
+def test_a_run_whose_classes_attend_to_the_layers_is_used_like_any_other(data: Path, tmp_path: Path, mixer: str) -> None:
+    run = trainer.train(recipe(data, ("sentiment",), f"mixer.type={mixer}"), tmp_path / "run")
+    reader = lamina.load(run.path)
+    texts = ["the owl sings well", "the mill burnt down and everybody cried"]
+    found = reader.classify(texts)
+    assert [one.label for one in reader.classify(texts[:1])] == [found[0].label]
+    vectors = reader.embed(texts)
+    assert vectors.shape[0] == 2
+    assert np.isfinite(vectors).all()
+    assert not np.allclose(vectors[0], vectors[1])
+
+
 def losses(run: Run) -> list[float]:
     return [entry["loss"] for entry in entries(run) if "loss" in entry]
 
@@ -273,7 +301,7 @@ def test_column_without_labels_raises(data: Path, tmp_path: Path, rows: list[str
     odd = tmp_path / "odd.tsv"
     odd.write_text("\n".join(["sentence\tlabel", *rows]))
     with pytest.raises(LaminaError, match=re.escape(line)):
-        trainer.train(recipe(data, ("sentiment",), f"data.train={odd}"), tmp_path / "run")
+        trainer.train(recipe(data, ("sentiment",), f"data.train={odd}", "data.dev=none"), tmp_path / "run")
 
 
 def test_dev_label_outside_the_training_classes_raises(data: Path, tmp_path: Path) -> None:

@@ -53,9 +53,10 @@ def curve(run: Run) -> list[float]:
         {"tune": {"layers": 0, "adapters": {"size": 4, "layers": 1}}},
         {"tune": {"layers": 1}, "mixer": {"type": "learned"}},
         {"tune": {"layers": 0}, "mixer": {"type": "compression", "size": 8}},
+        {"tune": {"layers": 0}, "mixer": [{"type": "learned"}, {"type": "compression", "size": 8}, {"type": "xception"}]},
         {"tune": {"layers": 0}, "head": {"type": "answerability"}, "mixer": {"type": "average"}},
     ],
-    ids=["last layer", "head", "adapters above", "learned mixture", "compression", "answerability"],
+    ids=["last layer", "head", "adapters above", "learned mixture", "compression", "stages", "answerability"],
 )
 def test_training_on_stored_states_equals_live_training(tmp_path: Path, tables: dict[str, Any]) -> None:
     cached = trainer.train(recipe(tmp_path, **tables), tmp_path / "cached")

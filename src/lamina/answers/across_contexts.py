@@ -17,6 +17,7 @@ from heapq import merge
 from itertools import islice
 
 from lamina.answers.calibration import Calibration
+from lamina.answers.confidence import ordered_confidences
 from lamina.answers.decode import Across, Prediction
 
 
@@ -53,7 +54,8 @@ class Quote:
 
     Attributes:
         text: The answer as it is written in the context.
-        confidence: The probability, from 0 to 1, that this is the answer, computed from its own context only.
+        confidence: The probability, from 0 to 1, that this is the answer, computed from its own context only. In a reply
+            it is at most the confidence of what is ranked above it.
         context: The number of its context, from 0.
         start: The offset of the first character in the context.
         end: The offset after the last character.
@@ -76,7 +78,7 @@ class BestQuotes:
 
     def __init__(self, keep: int, calibration: Calibration, across: Across = "margin") -> None:
         self._keep, self._calibration, self._across = keep, calibration, across
-        self._best: list[tuple[float, Quote]] = []  # with their scores, best first
+        self._best: list[tuple[float, Quote]] = []  # with their scores, best first; probabilities as calibrated
         self._null, self._no_answer = -math.inf, 1.0  # of the context with the highest score of "no answer"
 
     def add(self, context: int, prediction: Prediction) -> None:
@@ -97,6 +99,16 @@ class BestQuotes:
     def answer(self, threshold: float) -> Quote | None:
         """Return the best quote, or None if "no answer" scores higher by more than the threshold."""
         return self._best[0][1] if self._best and self._null - self._best[0][0] <= threshold else None
+
+    def in_order(self, threshold: float, own: float) -> tuple[float, list[Quote]]:
+        """Return the confidence of "no answer" and the best quotes, with confidences in the order of the decision.
+
+        `own` is the threshold of the model, `threshold` that of the reply.
+        """
+        chances = [quote.confidence for quote in self.best]
+        answers, replies = self.answer(own) is not None, self.answer(threshold) is not None
+        no_answer, chances = ordered_confidences(self.no_answer, chances, answers=answers, replies=replies)
+        return no_answer, [replace(quote, confidence=chance) for quote, chance in zip(self.best, chances, strict=True)]
 
     @property
     def no_answer(self) -> float:

@@ -11,7 +11,7 @@ Departures, and why:
 - The 20 do not shrink with `n_best`, so up to 20 a shorter list is always the beginning of a longer one.
 - Scores are sums in float64. Ties go to the earlier window, then the earlier start, then the earlier end. So the result does
   not depend on how windows are grouped.
-- Texts come from `quote`. After quoting, candidates with the same text count once.
+- Texts come from `quote`, and lose a Korean particle (`without_particle`). Then candidates with the same text count once.
 
 Decoding needs only arrays and the examples' contexts, no model and no tokenizer.
 """
@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
+from lamina.answers.particles import without_particle
 from lamina.answers.quoting import quote
 from lamina.data.examples import Example
 from lamina.data.windows import Windows
@@ -63,6 +64,8 @@ class AnswerOptions(BaseModel):
     """Largest number of tokens of an answer."""
     across: Across = "margin"
     """How to compare answers from several contexts: by the margin above "no answer", or by the paper's probabilities."""
+    cut_particles: bool = True
+    """Leave a Korean particle off the end of an answer if one token holds both: 서울 for 서울에서."""
 
 
 _DEFAULT = AnswerOptions()
@@ -142,14 +145,15 @@ def decode_piece(
     _check(windows, start, end, examples)
     null = _null_scores(windows, start, end, len(examples))
     spans = _best_spans(windows, start, end, options)
-    columns = (spans.start.tolist(), spans.end.tolist(), spans.score.tolist())
+    first, last = windows.offsets[spans.start, 0], windows.offsets[spans.end]  # in characters
+    columns = (first.tolist(), last[:, 0].tolist(), last[:, 1].tolist(), spans.score.tolist())
     here = np.unique(windows.example)
     owners = windows.example[spans.window]
     bounds = zip(np.searchsorted(owners, here).tolist(), np.searchsorted(owners, here, side="right").tolist(), strict=True)
     predictions = {}
-    for i, (first, last) in zip(here.tolist(), bounds, strict=True):
-        own = zip(*(column[first:last] for column in columns), strict=True)
-        candidates = _distinct(examples[i].context, own, options.n_best)
+    for i, (low, high) in zip(here.tolist(), bounds, strict=True):
+        own = zip(*(column[low:high] for column in columns), strict=True)
+        candidates = _distinct(examples[i].context, own, options)
         predictions[i] = Prediction(examples[i].id, float(null[i]), candidates)
     return predictions
 
@@ -168,23 +172,28 @@ class _Spans(NamedTuple):
     """Scored spans as parallel arrays."""
 
     window: Longs
-    start: Longs  # the span's first token, later its first character
-    end: Longs  # the span's last token, later the end of its characters
+    start: Longs  # the span's first token
+    end: Longs  # the span's last token
     score: Doubles
 
     def take(self, which: Longs | Bools) -> _Spans:
         return _Spans(self.window[which], self.start[which], self.end[which], self.score[which])
 
 
-def _distinct(context: str, spans: Iterable[tuple[int, int, float]], n_best: int) -> tuple[Candidate, ...]:
-    """Return the first `n_best` spans with different quotes. Empty quotes are skipped: they would mean "no answer"."""
+def _distinct(context: str, spans: Iterable[tuple[int, int, int, float]], options: AnswerOptions) -> tuple[Candidate, ...]:
+    """Return the first `n_best` spans with different quotes. Empty quotes are skipped: they would mean "no answer".
+
+    A span has its first character, the first character of its last token, the end of its characters, and its score.
+    """
     found: dict[str, Candidate] = {}
-    for first, last, score in spans:
+    for first, token, last, score in spans:
         begin, stop = quote(context, first, last)
+        if options.cut_particles:
+            stop = without_particle(context, max(begin, token), stop)
         text = context[begin:stop]
         if text and text not in found:
             found[text] = Candidate(text, begin, stop, score)
-            if len(found) == n_best:
+            if len(found) == options.n_best:
                 break
     return tuple(found.values())
 
@@ -198,7 +207,7 @@ def _null_scores(windows: Windows, start: Floats, end: Floats, count: int) -> Do
 
 
 def _best_spans(windows: Windows, start: Floats, end: Floats, options: AnswerOptions) -> _Spans:
-    """Return the best spans of every window as characters, sorted by example, then best first. Ties: see the module."""
+    """Return the best spans of every window, sorted by example, then best first. Ties: see the module."""
     pool = max(_POOL, options.n_best)
     parts = [_chunk_spans(windows, chunk, start, end, pool, options) for chunk in _chunks(windows, pool)]
     if not parts:
@@ -209,8 +218,7 @@ def _best_spans(windows: Windows, start: Floats, end: Floats, options: AnswerOpt
     spans = spans.take(np.lexsort((-spans.score, spans.window)))
     rank = np.arange(len(spans.window)) - np.searchsorted(spans.window, spans.window)
     spans = spans.take(rank < options.n_best)
-    spans = spans.take(np.lexsort((-spans.score, windows.example[spans.window])))
-    return spans._replace(start=windows.offsets[spans.start, 0], end=windows.offsets[spans.end, 1])
+    return spans.take(np.lexsort((-spans.score, windows.example[spans.window])))
 
 
 def _chunks(windows: Windows, pool: int) -> Iterator[Longs]:

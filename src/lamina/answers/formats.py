@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from lamina.answers.calibration import Calibration
-from lamina.answers.decode import Prediction
+from lamina.answers.decode import Candidate, Prediction
+from lamina.errors import LaminaError
 
 
 def predictions_json(predictions: Iterable[Prediction], threshold: float = 0.0) -> dict[str, str]:
@@ -23,7 +25,6 @@ def nbest_json(predictions: Iterable[Prediction]) -> dict[str, list[dict[str, st
 
     `score` is the start logit plus the end logit. `start` and `end` are character offsets in the context, 0 for the null.
 
-    >>> from lamina.answers.decode import Candidate
     >>> prediction = Prediction("q", null=1.0, candidates=(Candidate("Paris", 10, 15, 1.0),))
     >>> for entry in nbest_json([prediction])["q"]:
     ...     print(entry)
@@ -41,3 +42,28 @@ def _entries(prediction: Prediction) -> list[dict[str, str | float | int]]:
     ]
     entries.append((prediction.null, {"text": "", "score": prediction.null, "probability": null, "start": 0, "end": 0}))
     return [entry for _, entry in sorted(entries, key=lambda pair: -pair[0])]
+
+
+def predictions_of(nbest: Mapping[str, Any]) -> dict[str, Prediction]:
+    """Return the predictions by id that `nbest_json` wrote; `nbest` is the content of its file.
+
+    >>> prediction = Prediction("q", null=1.0, candidates=(Candidate("Paris", 10, 15, 1.0),))
+    >>> predictions_of(nbest_json([prediction])) == {"q": prediction}
+    True
+    """
+    found = {}
+    for question, entries in nbest.items():
+        try:
+            (null,) = [float(entry["score"]) for entry in entries if not entry["text"]]
+            candidates = tuple(
+                Candidate(entry["text"], entry["start"], entry["end"], float(entry["score"]))
+                for entry in entries
+                if entry["text"]
+            )
+        except (KeyError, TypeError, ValueError):
+            raise LaminaError(
+                f"question {question}: not an n-best list of a run. "
+                "Fix: give each entry a text, a score, a start and an end, and one entry the empty text"
+            ) from None
+        found[question] = Prediction(question, null, candidates)
+    return found

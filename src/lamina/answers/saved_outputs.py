@@ -90,6 +90,12 @@ def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
     return windows, SpanLogits(outputs["start"], outputs["end"])
 
 
+def load_arrays(run: Run) -> tuple[Arrays, str]:
+    """Return the arrays that a task of any kind stored, and the fingerprint of their windows."""
+    _check_outputs(run)
+    return _read(run.outputs, None)
+
+
 def _check_outputs(run: Run) -> None:
     if not run.outputs.is_file():
         raise LaminaError(f"{run.path}: has no {run.outputs.name}, which needs a dev set. Fix: train the run with data.dev")
@@ -106,10 +112,11 @@ def save_arrays(path: Path, arrays: Arrays, fingerprint: str) -> None:
         save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, draft, {"windows": fingerprint})
 
 
-def _read(path: Path, names: Sequence[str]) -> tuple[Arrays, str]:
-    """Return the named arrays of a file, and the fingerprint of their windows."""
+def _read(path: Path, names: Sequence[str] | None) -> tuple[Arrays, str]:
+    """Return the named arrays of a file, or all, and the fingerprint of their windows."""
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in names}, (file.metadata() or {}).get("windows", "")
+            wanted = file.keys() if names is None else names
+            return {name: file.get_tensor(name) for name in wanted}, (file.metadata() or {}).get("windows", "")
     except (OSError, SafetensorError) as error:
         raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}). Fix: {_FIX}") from None

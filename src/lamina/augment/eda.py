@@ -16,36 +16,23 @@ from __future__ import annotations
 
 import random
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lamina.augment.synonyms import NO_SYNONYMS, Synonyms, synonyms_of
 from lamina.data.examples import Answer, Example
 from lamina.errors import LaminaError
-from lamina.utils.files import read_text
 
 Operation = Literal["swap", "delete", "duplicate", "synonyms", "insert", "punctuation"]
-Synonyms = Mapping[str, Sequence[str]]  # a lower-case word -> its synonyms
 
-NO_SYNONYMS: Final[Synonyms] = MappingProxyType({})
 PUNCTUATION: Final = (".", ";", "?", ":", "!", ",")  # AEDA's
 
 _WORD: Final = re.compile(r"\S+")
 _SENTENCE_END: Final = re.compile(r"[.!?。！？…][\"'”’)\]»」』》]*$")
-_EDGES: Final = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
-
-# Korean particles. In each pair, the first form follows a consonant, the second a vowel.
-_FORMS: Final = (("은", "는"), ("이", "가"), ("을", "를"), ("과", "와"), ("으로", "로"), ("이나", "나"), ("이라고", "라고"))
-_REST: Final = "의 에 도 만 에서 에게 까지 부터 보다 처럼 에는 에서는 에게서 께서 마다 조차"
-_PARTICLES: Final = tuple(
-    sorted({*_REST.split(), *(form for pair in _FORMS for form in pair)}, key=lambda form: (-len(form), form))
-)
 
 
 class EdaOptions(BaseModel):
@@ -66,7 +53,7 @@ class EdaOptions(BaseModel):
     operations: tuple[Operation, ...] = Field(default=("swap", "delete", "duplicate"), min_length=1)
     """Operations on the words of a context; all run, in this order."""
     synonyms: str | None = None
-    """File of synonyms, one group per line, for the operations `synonyms` and `insert`."""
+    """Synonyms for the operations `synonyms` and `insert`: `korean-wordnet`, or a file with a group per line."""
     mix: bool = False
     """Train on the original contexts too, one for each changed context."""
     paper_leak: bool = False
@@ -75,7 +62,7 @@ class EdaOptions(BaseModel):
     @model_validator(mode="after")
     def _check_synonyms(self) -> EdaOptions:
         if self.synonyms is None and (odd := [name for name in self.operations if name in ("synonyms", "insert")]):
-            raise ValueError(f'operation "{odd[0]}" needs synonyms. Fix: set synonyms to a file of them')
+            raise ValueError(f'operation "{odd[0]}" needs synonyms. Fix: set synonyms to a file of them or to "korean-wordnet"')
         return self
 
     def strength(self, share: float = 1.0) -> float:
@@ -298,48 +285,3 @@ def _by_sentence(pieces: list[_Piece]) -> list[_Piece]:
             piece.group = None if ends else piece.group + sentences
         sentences += ends
     return pieces
-
-
-def read_synonyms(path: Path) -> dict[str, tuple[str, ...]]:
-    """Read a file with a group of synonyms on each line, separated by commas or tabs. Return each word's synonyms, in NFC."""
-    found: dict[str, dict[str, None]] = {}
-    for line in unicodedata.normalize("NFC", read_text(path)).splitlines():
-        group = [word for word in (part.strip() for part in re.split(r"[,\t]", line)) if word]
-        for word in group:
-            found.setdefault(word.lower(), {}).update(dict.fromkeys(other for other in group if other != word))
-    words = {word: tuple(others) for word, others in found.items() if others}
-    if not words:
-        raise LaminaError(f"{path}: no synonyms. Fix: write a group of them on each line, separated by commas")
-    return words
-
-
-def synonyms_of(word: str, synonyms: Synonyms) -> list[str]:
-    """Return the synonyms of a word of a text, with the word's punctuation, capital and Korean particle.
-
-    >>> synonyms_of("(Big,", {"big": ["large"]})
-    ['(Large,']
-    >>> synonyms_of("학교는", {"학교": ["학원"]}), synonyms_of("TV는", {"tv": ["텔레비전"]})
-    (['학원은'], ['텔레비전은'])
-    """
-    match = _EDGES.match(unicodedata.normalize("NFC", word))  # the list is in NFC too; particles match only then
-    if match is None or not match[2]:
-        return []
-    before, core, after = match.groups()
-    if found := synonyms.get(core.lower()):
-        return [before + (other[:1].upper() + other[1:] if core[0].isupper() else other) + after for other in found]
-    for particle in _PARTICLES:
-        if core.endswith(particle) and (found := synonyms.get(core.removesuffix(particle).lower())):
-            return [before + other + _particle(particle, other) + after for other in found]
-    return []
-
-
-def _particle(particle: str, stem: str) -> str:
-    """Return the particle in the form that the stem requires."""
-    last = ord(stem[-1]) - 0xAC00
-    if not 0 <= last < 11172:
-        return particle
-    for closed, opened in _FORMS:
-        if particle in (closed, opened):
-            final = last % 28  # 0 is a vowel, 8 is the consonant ㄹ, which takes 로
-            return opened if final == 0 or (closed == "으로" and final == 8) else closed
-    return particle

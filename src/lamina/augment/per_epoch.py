@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from pydantic import BaseModel, ConfigDict
 
-from lamina.augment.eda import EdaOptions, augment_all, moments_of, read_synonyms, share_of
+from lamina.augment.eda import EdaOptions, augment_all, moments_of, share_of
+from lamina.augment.synonyms import read_synonyms, synonyms_file
 from lamina.augment.unanswerable import CorpusIndex, UnanswerableOptions, with_unanswerable
 from lamina.data.examples import Example
-from lamina.utils.files import expanded
 
 
 class AugmentOptions(BaseModel):
@@ -59,5 +59,5 @@ def examples_of_epoch(
     if options.eda.ramp and options.eda.ramp_by == "progress":
         moments = moments_of(len(augmented) * (1 + options.eda.mix), seed=seed, epoch=epoch)
         share = [(epoch + moment) / epochs for moment in moments[-len(augmented) :]]  # with `mix`, the noisy ones come last
-    synonyms = read_synonyms(expanded(options.eda.synonyms)) if options.eda.synonyms else {}
+    synonyms = read_synonyms(synonyms_file(options.eda.synonyms)) if options.eda.synonyms else {}
     return augment_all(augmented, options.eda, seed=seed, epoch=epoch, share=share, synonyms=synonyms), moments

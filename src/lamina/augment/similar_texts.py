@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lamina.augment.synthetic import WORD, letters_and_digits, stems, synthetic_from
+from lamina.augment.synthetic import WORD, is_east_asian, letters_and_digits, stems, synthetic_from
 from lamina.data.bm25 import K1, B
 from lamina.data.examples import Example
 
@@ -113,6 +113,6 @@ def _names_something(question: str, known: Collection[str]) -> bool:
     A question in a script without capitals gives True, because nothing is known.
     """
     rest = WORD.findall(question)[1:]
-    if question.lower() == question.upper():
+    if question.lower() == question.upper() or is_east_asian(question):
         return True
     return any(word[0].isupper() or word[0].isdigit() or word.lower() in known for word in rest)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from lamina.data.examples import Example
+from lamina.data.particles import is_syllable, split_particle
 
 SyntheticKind = Literal["entity", "antonym", "number", "paragraph", "negation"]
 
@@ -27,6 +28,11 @@ his her their they them there than then into about also not no name named called
 purpose meaning mean role term known
 """
 _FUNCTION_WORDS: Final = frozenset(_FUNCTION.split())
+_KOREAN_FUNCTION: Final = """
+누구 언제 어디 무엇 어떤 어느 얼마 무슨 이름 사람 것은 곳은 있는 했던 하는 이다 한다 위해 대해
+"""
+_KOREAN_FUNCTION_WORDS: Final = tuple(_KOREAN_FUNCTION.split())  # how such words begin
+_EAST_ASIAN: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7a3]")  # Hangul, kana, Han
 
 
 def synthetic_from(
@@ -69,7 +75,23 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in WORD.findall(text))
 
 
+def is_east_asian(text: str) -> bool:
+    """Return whether a text has letters of Korean, Japanese or Chinese, to which rules for English do not apply."""
+    return _EAST_ASIAN.search(text) is not None
+
+
 def stems(text: str) -> list[str]:
-    """Return the first 5 letters of each content word, so that forms of one word are equal."""
-    words = (re.sub(r"['’]s?$|(?<=\w\w)s$", "", word) for word in WORD.findall(text.lower()) if word not in _FUNCTION_WORDS)
-    return [word[:5] for word in words if len(word) > 1]
+    """Return the first 5 letters of each content word, so that forms of one word are equal. Korean particles are cut.
+
+    >>> stems("The rivers of Wells"), stems("서울에서 누구를 만났나?")
+    (['river', 'well'], ['서울', '만났나'])
+    """
+    return [stem[:5] for word in WORD.findall(text.lower()) if len(stem := _stem(word)) > 1]
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    """Return a lower-case word without its ending, or "" for a word that tells nothing about the subject."""
+    if is_syllable(word[-1]):
+        return "" if word.startswith(_KOREAN_FUNCTION_WORDS) else split_particle(word)[0]
+    return "" if word in _FUNCTION_WORDS else re.sub(r"['’]s?$|(?<=\w\w)s$", "", word)

@@ -10,7 +10,8 @@ the text might answer them:
 - ``negation``: was -> wasn't (#negate); a model soon learns to look for it, so it is not a default
 
 After Rajpurkar et al. 2018, whose writers did this by hand, and Gautam et al. 2023 (entities and antonyms). The words and
-rules are for English. In other languages, mostly ``paragraph`` finds questions.
+rules are for English. In other languages, mostly ``paragraph`` finds questions. It is the only kind for Korean, Japanese and
+Chinese questions: a particle would stay at a replaced name, and words in Latin letters are titles.
 
 Rules that keep the original answer from being right by chance:
 
@@ -38,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lamina.augment.entities import known_names
 from lamina.augment.similar_texts import TextIndex, other_paragraph
 from lamina.augment.swaps import change_number, negate, swap_antonym, swap_entity
-from lamina.augment.synthetic import SyntheticKind, source_id, stems, words_of
+from lamina.augment.synthetic import SyntheticKind, is_east_asian, source_id, stems, words_of
 from lamina.data.examples import Example
 from lamina.data.splits import questions_of
 from lamina.errors import LaminaWarning
@@ -48,7 +49,8 @@ class UnanswerableOptions(BaseModel):
     """Options of synthetic questions, which are added until the unanswerable questions are `share` of all.
 
     A question with several contexts counts once; it is unanswerable if no context has an answer. A synthetic question is also
-    paired with the other contexts of its source, unless its text is unchanged.
+    paired with the other contexts of its source, unless its text is unchanged. A held-out split without an unanswerable
+    question gets synthetic ones too.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
@@ -73,6 +75,15 @@ def with_unanswerable(
     instead = {source_id(one.id): one for one in synthetic}
     replaced = {example.group for example in examples if example.id in instead}  # with all of their contexts
     return [instead.get(e.id, e) for e in examples if e.id in instead or e.group not in replaced]
+
+
+def with_some_unanswerable(examples: Sequence[Example], options: UnanswerableOptions, seed: int) -> list[Example]:
+    """Return the examples, with synthetic ones added if all questions are answerable. Fewer than the share is no warning."""
+    if not all(any(one.answers for one in contexts) for contexts in questions_of(examples).values()):
+        return list(examples)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LaminaWarning)
+        return with_unanswerable(examples, options.model_copy(update={"replace": False}), seed)
 
 
 def make_unanswerable(
@@ -171,9 +182,14 @@ class CorpusIndex:
 
 def _makers(index: CorpusIndex) -> dict[SyntheticKind, QuestionMaker]:
     return {
-        "entity": lambda example, draw: swap_entity(example, draw, index.names),
-        "antonym": swap_antonym,
-        "number": change_number,
+        "entity": _for_english(lambda example, draw: swap_entity(example, draw, index.names)),
+        "antonym": _for_english(swap_antonym),
+        "number": _for_english(change_number),
         "paragraph": lambda example, _: other_paragraph(example, index.texts, index.names),
-        "negation": negate,
+        "negation": _for_english(negate),
     }
+
+
+def _for_english(maker: QuestionMaker) -> QuestionMaker:
+    """Return the maker without the questions that its rules do not fit."""
+    return lambda example, draw: None if is_east_asian(example.question) else maker(example, draw)

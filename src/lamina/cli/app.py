@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -145,6 +146,14 @@ def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bo
     from lamina.reader.load import load
 
     return load(model, device=device, threads=threads, allow_pickle=allow_pickle)
+
+
+def a_number(option: typer.CallbackParam, value: float | None) -> float | None:
+    """Return the value of an option for a threshold, or raise LaminaError if it is nan."""
+    if value is not None and math.isnan(value):
+        name = option.opts[0]
+        raise LaminaError(f"{name}: nan is not a number. Fix: give a number; inf always answers and -inf never")
+    return value
 
 
 def print_json(value: object) -> None:

@@ -22,6 +22,7 @@ from lamina.cli.app import (
     Json,
     Pickle,
     Threads,
+    a_number,
     load_model,
     print_json,
 )
@@ -90,7 +91,8 @@ def ask(
         float | None,
         typer.Option(
             "--threshold",
-            help="Replace the model's threshold for no answer. A greater one answers more often.",
+            callback=a_number,
+            help="Replace the model's threshold for no answer. A greater one answers more often, inf always.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,

@@ -19,6 +19,7 @@ from lamina.cli.app import (
     Pickle,
     TaskOption,
     Threads,
+    a_number,
     load_model,
     print_json,
     print_scores,
@@ -139,7 +140,12 @@ def score(
     ] = "squad2",
     threshold: Annotated[
         float,
-        typer.Option("--threshold", help="With --null-odds, count greater odds as no answer.", rich_help_panel=SCORES),
+        typer.Option(
+            "--threshold",
+            callback=a_number,
+            help="With --null-odds, count greater odds as no answer.",
+            rich_help_panel=SCORES,
+        ),
     ] = 1.0,
     missing: Annotated[
         Literal["error", "null"],

@@ -48,7 +48,7 @@ def pretrain(
         with shown() as progress:
             folder = run(read, out, resume=resume, progress=progress)
     except KeyboardInterrupt:  # the loop has saved its state
-        fail("lamina: interrupted. Fix: run the same command with --resume to continue", 130)
+        fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", 130)
     info = read_json(folder.info)
     costs, scores = info["costs"], info["scores"]
     if as_json:

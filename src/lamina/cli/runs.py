@@ -1,4 +1,4 @@
-"""Commands that read finished runs: ensemble, average, compare, export."""
+"""Commands that read finished runs: ensemble, average, compare, analyze, export."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lamina.cli.app import DATA, OUTPUT, Json, ModelArgument, Pickle, load_model, print_json, print_scores
+from lamina.cli.app import DATA, OUTPUT, Json, ModelArgument, Pickle, TaskOption, load_model, print_json, print_scores
 
 commands = typer.Typer()
 
@@ -104,6 +104,44 @@ def compare(
         print_json(result)
     else:
         print("\n".join(lines(result)))
+
+
+@commands.command()
+def analyze(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Finished runs. Several runs must share a task and its dev set.")
+    ],
+    data: DevSet = None,
+    task: TaskOption = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            "--plots",
+            metavar="DIR",
+            help="Write pictures into this folder, as PNG and SVG (the extra plots). Without it: none.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show where runs are right and wrong, from their saved predictions. No model is run."""
+    from dataclasses import asdict
+
+    from lamina.experiments.analysis.pictures import draw
+    from lamina.experiments.analysis.text import lines
+    from lamina.experiments.analyze import analyze
+    from lamina.utils.plots import check_plots
+
+    if plots is not None:
+        check_plots("--plots")
+    result = analyze(runs, data=data, task=task)
+    written = [] if plots is None else draw(result, plots)
+    if as_json:
+        print_json(asdict(result) | {"files": [str(path) for path in written]})
+        return
+    print("\n".join(lines(result)))
+    if written:
+        print(f"written: {', '.join(map(str, written))}")
 
 
 @commands.command()

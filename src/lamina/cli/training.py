@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from lamina.cli.app import (
     print_json,
     print_scores,
 )
+from lamina.errors import LaminaWarning
 
 commands = typer.Typer()
 
@@ -49,7 +51,7 @@ def train(
         with shown() as progress:
             run = trainer.train(read, out or Path("runs") / Path(recipe).stem, resume=resume, progress=progress)
     except KeyboardInterrupt:  # the loop has saved its state
-        fail("lamina: interrupted. Fix: run the same command with --resume to continue", 130)
+        fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", 130)
     info = run.read_info()
     scores = read_json(run.scores) if run.scores.exists() else {}
     result = {"run": str(run.path), "scores": scores, "tasks": info["tasks"], "costs": info["costs"]}
@@ -58,6 +60,9 @@ def train(
         return
     if scores:
         print_scores(scores)
+    if scores.get("tuned", {}).get("HasAns_f1") == 0:
+        what = 'the model answers none of the answerable questions, perhaps "no answer" to all'
+        warnings.warn(f"{run.path}: {what}. Fix: train longer or on more questions", LaminaWarning, stacklevel=1)
     costs = info["costs"]
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "

@@ -68,7 +68,7 @@ def tune(
                 recipe_path(recipe), read, folder, settings=settings, resume=resume, name=str(file), progress=progress
             )
     except KeyboardInterrupt:
-        fail("lamina: interrupted. Fix: run the same command with --resume to continue", 130)
+        fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", 130)
     if as_json:
         picture = None if found.picture is None else str(found.picture)
         files = {"out": str(found.folder), "best": str(found.best), "picture": picture}

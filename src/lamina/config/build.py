@@ -11,7 +11,7 @@ from lamina.encoder.freezing import prepare
 from lamina.errors import LaminaError
 from lamina.heads import LearnsQueries
 from lamina.heads.sentence import SentenceHeadOptions
-from lamina.mixers import LayerAttention, Shape
+from lamina.mixers import Shape, attends
 from lamina.model import Model, Task
 from lamina.objectives.loss import Loss
 
@@ -31,9 +31,11 @@ def _build_task(options: TaskOptions, encoder: Encoder) -> Task:
     if head.pooled and not config.pooler:
         field = 'head.pooling = "mean"' if isinstance(head, SentenceHeadOptions) else "head.pooled = false"
         raise LaminaError(f"head: the head reads the pooled state, but this encoder has no pooler. Fix: set {field}")
-    mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled))
-    task = Task(mixer, head.build(mixer.width, options.data.labels))
-    if isinstance(mixer, LayerAttention) and task.head.queries() is None:
+    labels = options.data.labels
+    rows = head.queries(labels) if isinstance(head, SentenceHeadOptions) else None
+    mixer = options.mixer.build(Shape(config.hidden, config.layers, head.slots, head.pooled, rows=rows))
+    task = Task(mixer, head.build(mixer.width, labels))
+    if attends(mixer) and task.head.queries() is None:
         if not isinstance(task.head, LearnsQueries):
             raise LaminaError(
                 f'mixer.type: "{options.mixer.type}" attends with the vectors of the head, but head.type = "{head.type}" '

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 def changed(old: Mapping[str, object], new: Mapping[str, object]) -> str:
     """Return the first field that differs, with its old and its new value, as one line."""
     place, then, now = first_difference(old, new)
+    place = place.removeprefix("tasks.main.")  # as a recipe with one task names it
     return f"{place}: {then!r} then, {now!r} now"
 
 

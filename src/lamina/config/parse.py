@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.files import expanded
 from lamina.utils.run_folder import with_own_data
 
@@ -30,7 +31,8 @@ def read_recipe(recipe: str | Path, settings: Settings = ()) -> Recipe:
     Args:
         recipe: Path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
         settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``. An empty text
-            (``"data.dev="``) or None removes a field, so that its default applies.
+            (``"data.dev="``) or None removes a field, so that its default applies. A change of `data.train` leaves out the
+            recipe's dev set with a warning, unless the settings name `data.dev` too.
 
     Returns:
         The checked recipe, with the settings applied.
@@ -112,11 +114,37 @@ def _check_tables(values: object, *, name: str) -> None:
 
 
 def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return a copy of a recipe's values, changed by settings. The value None removes the field."""
+    """Return a copy of a recipe's values, changed by settings. The value None removes the field.
+
+    Settings that change the training data of a task leave out the dev set of the recipe, which is about other texts.
+    """
     values = json.loads(json.dumps(values, default=str))
-    for name, value in settings_of(settings):
-        _apply(values, name, value)
+    before = {where: dict(table) for where, table in _data_tables(values).items()}
+    changes = settings_of(settings)
+    for name, value in changes:
+        _apply(values, name.strip(), value)
+    named = {name.strip() for name, _ in changes}
+    for where, table in _data_tables(values).items():
+        old = before.get(where, {})
+        chosen = named & {where, "data", f"{where}.dev", "data.dev", where.removesuffix(".data")}
+        train = table.get("train")
+        if train is None or old.get("train") in (None, train) or old.get("dev") is None or chosen:
+            continue
+        del table["dev"]
+        shown = where.removeprefix(MAIN)
+        message = f"{shown}.dev: {old['dev']} is left out, because {shown}.train is now {train}"
+        fix = f"Fix: set {shown}.dev too, or {shown}.dev=none for a run without dev scores"
+        warnings.warn(f"{message}. {fix}", LaminaWarning, stacklevel=4)
     return values
+
+
+def _data_tables(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the table `data` of every task by its place; values that are no tables are left out."""
+    tasks = values.get("tasks")
+    tables = {"data": values.get("data")}
+    if isinstance(tasks, dict):
+        tables |= {f"tasks.{name}.data": task.get("data") for name, task in tasks.items() if isinstance(task, dict)}
+    return {where: table for where, table in tables.items() if isinstance(table, dict)}
 
 
 def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> OptionsT:
@@ -133,15 +161,10 @@ def _apply(values: dict[str, Any], name: str, value: object) -> None:
         for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # a setting without a task is for all tasks
             _apply(values, f"tasks.{task}.{name.strip()}", value)
         return
-    *tables, field = parts
     if value is None:
-        _remove(values, tables, field)
+        _remove(values, parts[:-1], parts[-1])
         return
-    for table in tables:
-        values = values.setdefault(table, {})
-        if not isinstance(values, dict):
-            raise LaminaError(f"{name}: {table} is not a table. Fix: set {table} itself")
-    values[field] = _plain(value)
+    _table_of(values, parts[:-1], name)[parts[-1]] = _plain(value)
 
 
 def _plain(value: object) -> object:
@@ -155,6 +178,29 @@ def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     return value.tolist() if hasattr(value, "tolist") else value  # an array or a number of numpy
+
+
+def _table_of(values: dict[str, Any], path: Sequence[str], setting: str) -> dict[str, Any]:
+    """Return the table at a path; missing tables are added. A number is a place in a list: `mixer.0`."""
+    table: Any = values
+    for number, name in enumerate(path):
+        if isinstance(table, list) and name.isdigit() and int(name) < len(table):
+            table = table[int(name)]
+        elif isinstance(table, dict):
+            table = table.setdefault(name, {})
+        else:
+            _refuse_path(path[:number], table, setting)
+    if not isinstance(table, dict):
+        _refuse_path(path, table, setting)
+    return table
+
+
+def _refuse_path(path: Sequence[str], value: object, setting: str) -> NoReturn:
+    name = ".".join(path)
+    if isinstance(value, list):
+        fix = f"set a field of one of them, such as {name}.0.type, or set {name} itself"
+        raise LaminaError(f"{setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
+    raise LaminaError(f"{setting}: {name} is not a table. Fix: set {name} itself")
 
 
 def _remove(values: dict[str, Any], tables: Sequence[str], field: str) -> None:
@@ -172,17 +218,17 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     """
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    task, place = _task_of(".".join(map(str, problem["loc"])))
-    table = _shown(place)
-    name = task + table
+    task, place = _task_of(_path(problem["loc"]))
+    name = task + _shown(place)
+    types = TYPES.get(place.partition(".")[0], {})
     if problem["type"] == "extra_forbidden":
         return f"{name}: no such field. Fix: {_hint(place, model, task)}"
     if problem["type"] == "missing":
         return f"{name}: is missing. Fix: set {name} in the recipe or in the settings (--set)"
     if problem["type"] == "union_tag_not_found":
-        return f"{name}.type: is missing. Fix: choose one of {', '.join(TYPES[table])}"
+        return f"{name}.type: is missing. Fix: choose one of {', '.join(types)}"
     if problem["type"] == "union_tag_invalid":
-        return f"{name}.type: there is no {problem['ctx']['tag']!r}. Fix: choose one of {', '.join(TYPES[table])}"
+        return f"{name}.type: there is no {problem['ctx']['tag']!r}. Fix: choose one of {', '.join(types)}"
     what, _, fix = problem["msg"].removeprefix("Value error, ").partition(" Fix: ")
     given = problem.get("input")
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
@@ -220,6 +266,15 @@ def _usual_fix(problem: ErrorDetails, name: str) -> str:
             return f"change {name or 'it'} in the recipe or in the settings (--set)"
 
 
+def _path(loc: tuple[int | str, ...]) -> str:
+    """Return the place of a mistake with dots, without the tag that tells a list of mixers from one mixer.
+
+    >>> _path(("tasks", "main", "mixer", "one", "dot", "size")), _path(("tasks", "a", "mixer", "stages", 1, "dot", "size"))
+    ('tasks.main.mixer.dot.size', 'tasks.a.mixer.1.dot.size')
+    """
+    return re.sub(r"^(tasks\.[^.]+\.mixer)\.(?:one|stages)(?=\.|$)", r"\1", ".".join(map(str, loc)))
+
+
 def _task_of(place: str) -> tuple[str, str]:
     """Return the name of the task in a place, and the rest of the place. "main" is left out.
 
@@ -241,7 +296,12 @@ def _hint(place: str, model: type[BaseModel], task: str = "") -> str:
     close = [siblings[match] for match in get_close_matches(last, siblings, n=1)]
     if not close and table.partition(".")[0] not in TYPES:  # a field of another type does not fit here
         close = [field for field in fields if field.rpartition(".")[2] == last]
-    return f"did you mean {task}{_shown(close[0])}?" if close else f"choose one of {', '.join(siblings)}"
+    if not close:
+        return f"choose one of {', '.join(siblings)}"
+    stage = re.match(r"(\w+)\.(\d+)\.", place)
+    found = _shown(close[0])
+    found = found.replace(".", f".{stage[2]}.", 1) if stage and stage[1] in TYPES else found
+    return f"did you mean {task}{found}?"
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -258,6 +318,13 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _shown(place: str) -> str:
-    """Return a place as recipes name it: without the type of its table."""
+    """Return a place as recipes name it: without the type of its table.
+
+    >>> _shown("mixer.dot.size"), _shown("mixer.1.dot.size"), _shown("mixer.1"), _shown("train.lr")
+    ('mixer.size', 'mixer.1.size', 'mixer.1', 'train.lr')
+    """
     table, *rest = place.split(".")
-    return ".".join([table, *rest[1:]]) if table in TYPES else place
+    if table not in TYPES:
+        return place
+    places = 1 if rest and rest[0].isdigit() else 0  # the place in a list comes before the type
+    return ".".join([table, *rest[:places], *rest[places + 1 :]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lamina.answers.decode import AnswerOptions
 from lamina.augment.per_epoch import AugmentOptions
@@ -21,7 +21,7 @@ from lamina.data.windows import WindowOptions
 from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
 from lamina.heads import OBJECTIVES, HeadOptions, SpanHeadOptions
-from lamina.mixers import LastLayerOptions, MixerOptions
+from lamina.mixers import LastLayerOptions, MixerOptions, OneOrStages
 from lamina.objectives import ObjectiveOptions, SpanLossOptions, TermsOptions
 from lamina.state_cache.options import CacheOptions
 
@@ -33,7 +33,10 @@ class DataOptions(BaseModel):
     """Data of a task.
 
     `holdout` is the share of questions in the held-out split, whole articles at a time; sentences with a common text stay
-    together. The held-out split chooses the checkpoint and the threshold.
+    together. The held-out split chooses the checkpoint and the threshold. A share above 0 that gives fewer than 10
+    questions is raised to 10, but to at most a third of them.
+
+    Settings that change `train` leave out the recipe's `dev`, unless they name it too.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
@@ -41,9 +44,9 @@ class DataOptions(BaseModel):
     train: str
     """Name, file or hub id of the training data."""
     dev: str | None = None
-    """Name, file or hub id of the dev set; without it, the run reports no dev scores."""
+    """Name, file or hub id of the dev set; without it, or with "none", the run reports no dev scores."""
     holdout: float = Field(default=0.05, ge=0, lt=1)
-    """Share of the training examples to hold out, from 0 to below 1; examples of one article or text stay together."""
+    """Share of the training examples to hold out, from 0 to below 1; of small data, 10 examples but at most a third."""
     duplicate_ids: Literal["error", "rename"] = "error"
     """Report an id that occurs twice as an error, or rename its later occurrences."""
     questions: int | None = Field(default=None, ge=1)
@@ -72,6 +75,11 @@ class DataOptions(BaseModel):
     """Use every n-th row of the training file, from the first, as the dev set; n is at least 2."""
     per_class: int | None = Field(default=None, ge=1)
     """Train on at most this many sentences of each class."""
+
+    @field_validator("dev")
+    @classmethod
+    def _no_dev_set(cls, value: str | None) -> str | None:
+        return None if value in ("", "none") else value
 
     @model_validator(mode="after")
     def _fits(self) -> DataOptions:
@@ -108,8 +116,8 @@ class TaskOptions(BaseModel):
 
     data: DataOptions
     """Data to train and score on."""
-    mixer: MixerOptions = LastLayerOptions()
-    """How to turn the hidden states of all layers into token vectors."""
+    mixer: OneOrStages = LastLayerOptions()
+    """How to turn the hidden states of all layers into token vectors: one mixer, or a list of stages."""
     head: HeadOptions = SpanHeadOptions()
     """Module that turns token vectors into the outputs of the task."""
     objective: ObjectiveOptions = SpanLossOptions()
@@ -225,8 +233,6 @@ class Recipe(BaseModel):
 
 # The tables whose field `type` decides which other fields exist, with the options of each type.
 TYPES: dict[str, dict[str, type[BaseModel]]] = {
-    table: {options.model_fields["type"].default: options for options in get_args(field.annotation)}
-    for model in (Recipe, TaskOptions)
-    for table, field in model.model_fields.items()
-    if field.discriminator
+    table: {options.model_fields["type"].default: options for options in get_args(get_args(registry)[0])}
+    for table, registry in (("mixer", MixerOptions), ("head", HeadOptions), ("objective", ObjectiveOptions))
 }

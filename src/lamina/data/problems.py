@@ -40,6 +40,16 @@ class Counts:
     answers: int = 0
     duplicate_ids: int = 0
 
+    def __str__(self) -> str:
+        """Return the counts as one line.
+
+        >>> str(Counts(2, 3, 10, 4, 7, 1))
+        '10 questions (4 unanswerable) with 7 answers, on 3 contexts of 2 articles; 1 duplicate ids'
+        """
+        questions = f"{self.questions:,} questions ({self.unanswerable:,} unanswerable) with {self.answers:,} answers"
+        duplicates = f"; {self.duplicate_ids:,} duplicate ids" if self.duplicate_ids else ""
+        return f"{questions}, on {self.contexts:,} contexts of {self.articles:,} articles{duplicates}"
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

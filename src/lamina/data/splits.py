@@ -15,6 +15,8 @@ from lamina.errors import LaminaError
 T = TypeVar("T")
 Choose = Literal["answerable_first", "first", "sampled"]
 
+FEWEST_HELD_OUT = 10  # examples, unless that is more than a third of them
+
 
 def sample(items: Sequence[T], count: int | None, seed: int) -> list[T]:
     """Return `count` random items in their old order, or all if `count` is None."""
@@ -89,6 +91,19 @@ def choose_contexts(examples: Sequence[Example], count: int | None, how: Choose,
             ranked = [contexts[place] for place in draw.permutation(len(contexts))]
         chosen.update(example.id for example in ranked[:count])
     return [example for example in examples if example.id in chosen]
+
+
+def holdout_share(share: float, count: int) -> float:
+    """Return the share of `count` examples to hold out: `share`, but enough for 10 examples, and then at most a third.
+
+    A threshold that is fitted on one or two examples would be chance. A share of 0 stays 0.
+
+    >>> holdout_share(0.05, 1000), holdout_share(0.05, 100), round(holdout_share(0.05, 24), 3), holdout_share(0.0, 24)
+    (0.05, 0.1, 0.333, 0.0)
+    """
+    if share == 0 or share * count >= FEWEST_HELD_OUT:
+        return share
+    return max(share, min(FEWEST_HELD_OUT / count, 1 / 3))
 
 
 def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:

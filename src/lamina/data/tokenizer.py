@@ -2,6 +2,9 @@
 
 A tokenizer.json may have its own truncation and padding: both are switched off. Special tokens and type ids differ between
 families: they are read from an encoded pair.
+
+Some Korean vocabularies have whole syllables only. In a decomposed text (NFD, as in file names of macOS), every word is then
+unknown to them. Such a tokenizer composes texts first. Offsets are still those of the text as it is.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from lamina.utils.arrays import Ints, Longs
 NO_WORD = -1
 BLOCK = 1 << 19  # characters of one text that are tokenised at once
 AT_ONCE = 1 << 22  # characters of all texts that are tokenised at once; the package needs hundreds of bytes a token
+KOREAN_WORDS = ("한국", "사람")  # in every vocabulary for Korean, as words or in pieces
 KNOWN_SCRIPT = 1000  # entries of a script that a vocabulary covers; MiniLM has 488 Chinese letters, which are too few
 
 _BOUNDARIES = tuple(map(re.compile, (r"(?<=\S) (?=\S)", r"(?<=\S)\s", r"(?<=[。！？.!?])(?=[\s\S])")))
@@ -75,12 +79,16 @@ class Tokenizer:
         self.fingerprint = hashlib.sha256(definition).hexdigest()
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self.unknown = next((i for t in ("[UNK]", "<unk>") if (i := self.id_of(t)) is not None), -1)
+        if self._loses_decomposed_syllables():
+            own = self._tokenizer.normalizer
+            steps = [tokenizers.normalizers.NFC(), *([] if own is None else [own])]
+            self._tokenizer.normalizer = tokenizers.normalizers.Sequence(steps)
         self.layout = self._probe()
         self.single = self._probe_single()
         self._hides_first_space = self._takes_first_space_for_its_own()
         self.vocabulary = self._tokenizer.get_vocab_size(with_added_tokens=True)
         self.pad = next((i for t in ("[PAD]", "<pad>") if (i := self.id_of(t)) is not None), 0)
-        self.unknown = next((i for t in ("[UNK]", "<unk>") if (i := self.id_of(t)) is not None), -1)
 
     @property
     def definition(self) -> str:
@@ -167,6 +175,14 @@ class Tokenizer:
         """
         inside, alone = (self._tokenizer.encode(text, add_special_tokens=False).offsets for text in ("a a", " a"))
         return len(inside) > 1 and bool(alone) and inside[1][0] == 2 and alone[0][0] == 0
+
+    def _loses_decomposed_syllables(self) -> bool:
+        """Return whether Korean words are known, but unknown when decomposed."""
+        unknown, lost = (
+            [self.unknown in self._tokenizer.encode(unicodedata.normalize(form, word)).ids for word in KOREAN_WORDS]
+            for form in ("NFC", "NFD")
+        )
+        return not any(unknown) and all(lost)
 
     def _probe(self) -> Layout:
         """Return the layout of a pair, read from an encoded pair."""

@@ -24,6 +24,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.families import Match, checkpoint_name, match, parse, run_name
 from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
+from lamina.encoder.hub import download, line
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.utils.files import expanded, read_json, write_atomically
@@ -32,7 +33,6 @@ from lamina.utils.run_folder import Run
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-SMALL_FILES = ("*.json", "*.txt", "*.model")
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model")
 
 
@@ -214,6 +214,7 @@ def from_checkpoint(folder: Path, options: EncoderOptions) -> Source:
 def from_run(folder: Path, options: EncoderOptions, token: str | bool | None = None) -> Source:
     """Return the source of the encoder of a run."""
     run = Run.open(folder)
+    run.check_files()
     source = Source(options.model, run_config(run), tokenizer_for(options, folder))
     if not options.pretrained:
         return source
@@ -258,42 +259,6 @@ def base_of(run: Run, *, allow_pickle: bool, token: str | bool | None = None) ->
         what = f"the weights of {source.name}, which the run started from, have changed since then"
         raise LaminaError(f"{run.path}: {what}. Fix: restore those weights, or train again")
     return source
-
-
-def download(
-    name: str, *, pretrained: bool, allow_pickle: bool, revision: str | None = None, token: str | bool | None = None
-) -> Path:
-    """Return the folder of a hub model's files; files that are already here are not downloaded again."""
-    from huggingface_hub import snapshot_download
-
-    token = stripped(token)
-    fetch = partial(snapshot_download, name, ignore_patterns=["*/*"], revision=revision, token=token)
-    weights = ["*.safetensors"] if pretrained else []
-    try:
-        folder = Path(fetch(allow_patterns=[*SMALL_FILES, *weights]))
-        if pretrained and allow_pickle and not any(folder.glob("*.safetensors")):
-            fetch(allow_patterns=["pytorch_model*.bin"])
-    except Exception as error:  # the hub's client raises dozens of types; all mean the same for the user
-        what = f"there is no such folder, and the download from the hub failed: {line(error, token)}"
-        raise LaminaError(f"{name!r}: {what}. Fix: check the name and the network") from None
-    return folder
-
-
-def stripped(token: str | bool | None) -> str | bool | None:
-    """Return a token without the space around it, which a file or a copied line may add."""
-    return token.strip() if isinstance(token, str) else token
-
-
-def line(error: Exception, token: str | bool | None = None) -> str:
-    """Return the first line of an exception's text, or its type if it has no text. The token in it is replaced.
-
-    >>> line(ValueError("Illegal header value b'Bearer hf_1\\\\n2'"), "hf_1\\n2")
-    "Illegal header value b'Bearer [token]'"
-    """
-    text = str(error).strip() or type(error).__name__
-    if isinstance(token, str) and token:
-        text = text.replace(token, "[token]").replace(repr(token)[1:-1], "[token]")
-    return text.splitlines()[0]
 
 
 # Tokenizers.

@@ -37,7 +37,7 @@ from lamina.tasks.kind import AnyKind, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, dataset_of
 from lamina.training.task_group import Decisions, TaskGroup, decisions_json
-from lamina.utils.files import make_folder, read_bytes, replacing, write_json
+from lamina.utils.files import make_folder, read_bytes, replacing
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
@@ -64,6 +64,8 @@ def average(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LaminaError(f"{out}: already exists. Fix: write the average into a new folder")
     members = [Run.open(path) for path in runs]
+    for member in members:
+        member.check_files()
     recipe = _same_recipe(members)
     weights = mean_weights([member.model for member in members])
     progress.say(f"averaging {len(members)} runs, {len(weights)} weights each")
@@ -251,11 +253,10 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         "windows": infos[0].get("windows", []),
         "average": {"members": described, **about},
         "tasks": decisions_json(decisions),
-        "finished": True,
     }
     if all(costs):  # checkpoints have no costs
         info["costs"] = {key: sum(cost.get(key, 0.0) for cost in costs) for key in ("train_seconds", "store_seconds")}
-    write_json(run.info, info)
+    run.finish(info)
 
 
 def _encoder_from(run: Run, first: Run) -> EncoderInfo:

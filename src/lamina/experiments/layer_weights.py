@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,11 @@ from lamina.answers.decode import Candidate, Prediction, decode
 from lamina.data.batches import Batch
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
+from lamina.data.question_types import QUESTION_TYPES, question_type
 from lamina.data.windows import Windows, cut_examples, tokens_of
 from lamina.errors import LaminaError
 from lamina.heads import SpanOutputs
-from lamina.mixers import Mixer, Weighing
+from lamina.mixers import weighing
 from lamina.model import Model
 from lamina.model.inference import each_batch, places
 from lamina.runs.load import Trained
@@ -38,8 +38,7 @@ TokenPlace = Literal["answer", "context"]
 
 ENDS: tuple[Literal["start", "end"], ...] = ("start", "end")
 PLACES: tuple[TokenPlace, ...] = ("answer", "context")
-WORDS = {word: word for word in ("what", "who", "when", "where", "why", "how", "which")} | {"whom": "who", "whose": "who"}
-TYPES = ("all", *dict.fromkeys(WORDS.values()), "other")
+TYPES = ("all", *QUESTION_TYPES)
 AT_ONCE = 256  # questions whose weights are in memory together
 SHOWN = 40  # tokens of the example in the terminal
 CELL = 8  # pixels of a token and layer in the picture
@@ -92,8 +91,8 @@ def look_at_layers(
     """Return the mean weights of the layers over questions, and all weights of one question (`example`, or the first)."""
     progress = progress or Silent()
     task = trained.span_task
-    name, mixer = trained.recipe.tasks[task].mixer.type, trained.model.task(task).mixer
-    if not isinstance(mixer, Weighing):
+    name, weighed = trained.recipe.tasks[task].mixer.type, weighing(trained.model.task(task).mixer)
+    if weighed is None:
         raise LaminaError(
             f'mixer.type: "{name}" has no weights of layers. '
             "Fix: use a model with the mixer learned, dot, multiplicative or encoder"
@@ -119,17 +118,7 @@ def look_at_layers(
                 strip = _strip(trained, item, seen)
         progress.advance(len(part))
     assert strip is not None
-    return Layers(name, mixer.layers, tuple(_rows(means)), strip)
-
-
-def question_type(question: str) -> str:
-    """Return the first question word, or "other".
-
-    >>> [question_type(q) for q in ("In which year was it?", "Whose mill is it?", "How many?", "Name it.")]
-    ['which', 'who', 'how', 'other']
-    """
-    words = re.findall("[a-z]+", question.lower())
-    return next((WORDS[word] for word in words if word in WORDS), "other")
+    return Layers(name, weighed.layers, tuple(_rows(means)), strip)
 
 
 def entropy(weights: npt.NDArray[np.floating]) -> Doubles:
@@ -211,17 +200,17 @@ def _see(trained: Trained, examples: Sequence[Example]) -> Iterable[_Seen]:
 def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogits, Floats]:
     """Return the logits of every token, and the weights of its layers for start and end, [tokens, 2, n]."""
     task = model.task(name)
-    mixer: Mixer = task.mixer
-    weighing = cast(Weighing, mixer)
+    mixer, weighed = task.mixer, weighing(task.mixer)
+    assert weighed is not None
     count = len(windows.ids)
     logits = SpanLogits(np.empty(count, np.float32), np.empty(count, np.float32))
-    weights = np.empty((count, len(ENDS), len(mixer.layers)), np.float32)
+    weights = np.empty((count, len(ENDS), len(weighed.layers)), np.float32)
 
     def work(rows: Longs, batch: Batch) -> None:
         stack, queries = model.hidden(batch, mixer.layers), task.head.queries()
         outputs = task.head(mixer(stack, queries), batch)
         assert isinstance(outputs, SpanOutputs)
-        shares = weighing.weights(stack, queries)  # [R, Q, T, n], or less of it
+        shares = weighed.weights(stack, queries)  # [R, Q, T, n], or less of it
         shares = shares.broadcast_to(len(rows), len(ENDS), batch.mask.shape[1], -1).transpose(1, 2)  # [R, T, 2, n]
         mask = batch.mask.cpu().numpy()
         token = places(windows, rows, mask)

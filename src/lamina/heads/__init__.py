@@ -71,11 +71,11 @@ __all__ = [
 class Head(Protocol):
     """The interface of a head."""
 
-    slots: int  # number of its queries (span: start and end)
+    slots: int  # number of outputs that can have separate mixtures (span: start and end)
     positions: Literal["tokens", "cls"]  # whether it reads every token or only the first
 
     def queries(self) -> Tensor | None:
-        """Return the vectors that a mixer may attend with, [slots, D]; the head owns them."""
+        """Return the vectors that a mixer may attend with, [Q, D], or None; the head owns them."""
         ...
 
     def __call__(self, vectors: Tensor, batch: Batch) -> Outputs: ...

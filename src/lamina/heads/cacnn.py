@@ -8,14 +8,17 @@ token vectors H [T, D] of a window, a generator computes N filters F of w tokens
 
 Two generators compute F:
 
-vectorised   Convolutions of widths 3 and 5 give M maps. The maximum of each over the text (`pool = "sum"`: as ACNN) is
-             the context vector z [M]. A convolution of width `context_width` runs along the M values of z. Its output
-             channels have M values each; ceil(wD / M) of them, end to end, are one filter. Surplus values are cut off.
-simplified   There is no context vector. A convolution of width 5 with N D channels is followed by ReLU and a maximum over
-             8 neighbours. A maximum over each of w long windows then gives the w positions of the filters. Half of the
-             maps serve the start, half the end.
+vectorised   The first convolutions, of widths 3 and 5, give M maps. The paper tried several widths and numbers of maps:
+             `first_widths` and `first_maps`. The maximum of each map over the text (`pool = "sum"`: as ACNN) is the
+             context vector z [M]. A convolution of width `context_width` runs along the M values of z. Its output
+             channels have M values each; ceil(wD / M) of them, end to end, are one filter. With `tile`, a filter has one
+             channel, and its M values are repeated to the filter's length. Surplus values are cut off.
+simplified   There is no context vector. A convolution of width 5 (`first_widths`) with N D channels is followed by ReLU and
+             a maximum over 8 neighbours. A maximum over each of w long windows then gives the w positions of the filters.
+             Half of the maps serve the start, half the end.
 
-Costs, for D = 384 (MiniLM, 21 MFLOP per token) and D = 768 (BERT-base, 170 MFLOP); c is `context_width`:
+Costs, for D = 384 (MiniLM, 21 MFLOP per token) and D = 768 (BERT-base, 170 MFLOP); c is `context_width`. In general, 4 M is
+the sum of width times maps over the first convolutions. With `tile`, ceil(wD / M) is 1:
 
     parameters   vectorised  4 D M + M + N ceil(wD / M) (c + 1) + 2 N + 2          197,730 and    395,298; N = 16
                  simplified  5 D N D + N D + N + 2                               2,950,662 and 11,799,558; N = 4
@@ -29,6 +32,8 @@ generator is linear too, so a vectorised head with more than two filters compute
 steps differ. `activation = "relu"` on the maps changes that.
 
 Departures and choices that the paper leaves open:
+- The paper's figure joins and tiles the channels over z into N filters; its sizes are not public. By default every value of
+  a filter is computed by itself. `tile` repeats the values instead, with 1 / ceil(wD / M) of the generator's parameters.
 - Filters differ for each window; all windows are one batched product. The paper's public predecessor uses a depthwise
   convolution of (windows x D) channels, at 0.15 examples per second by its own account. Its reshaping of filters mixes up
   their channels. Here the sum above is written out.
@@ -52,11 +57,9 @@ Departures and choices that the paper leaves open:
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
@@ -64,16 +67,12 @@ from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
+from lamina.heads.context_filters import ContextFilters, Pool, PooledFilters, convolve_each, only
 from lamina.heads.outputs import SpanOutputs
 from lamina.heads.queries import AskingHead
 from lamina.heads.span import answerable
-from lamina.mixers.convolution import Convolution
-
-WIDTHS = 3, 5  # of the convolutions that compute the context vector
-NEIGHBOURS = 3, 4  # before and after a token: the maximum over 8 of the simplified form
 
 TokenMask = Callable[[Batch], Tensor]  # returns the tokens of each row to use: [R, T] bool
-Pool = Literal["max", "sum"]
 
 
 # ---- which tokens
@@ -89,83 +88,7 @@ def question(batch: Batch) -> Tensor:
     return batch.mask & ~batch.context
 
 
-# ---- the maths
-
-
-def only(x: Tensor, tokens: Tensor) -> Tensor:
-    """Return the vectors [B, T, D] with zeros for all but some tokens [B, T]."""
-    return x.masked_fill(~tokens.unsqueeze(-1), 0)
-
-
-def convolve_each(x: Tensor, filters: Tensor) -> Tensor:
-    """Return each row convolved with its own filters: [B, T, D] and [B, N, w, D] -> [B, T, N]."""
-    rows, length, _ = x.shape
-    _, count, width, _ = filters.shape
-    products = torch.bmm(x, filters.flatten(1, 2).transpose(1, 2)).view(rows, length, count, width)
-    before = (width - 1) // 2
-    products = F.pad(products, (0, 0, 0, 0, before, width - 1 - before))  # [B, T + w - 1, N, w]
-    return torch.stack([products[:, k : k + length, :, k] for k in range(width)]).sum(0)
-
-
-def pooled(maps: Tensor, tokens: Tensor, how: Pool) -> Tensor:
-    """Return the maximum or sum over some tokens: [B, T, M] and [B, T] -> [B, M]. Each row needs one token or more."""
-    if how == "sum":
-        return only(maps, tokens).sum(1)
-    return maps.masked_fill(~tokens.unsqueeze(-1), torch.finfo(maps.dtype).min).amax(1)
-
-
-def window_maxima(maps: Tensor, lengths: Tensor, windows: int) -> Tensor:
-    """Return the maxima over `windows` half-overlapping windows of each row's tokens.
-
-    [B, T, C] and [B] -> [B, windows, C]. Each value is first replaced by the maximum of its 8 neighbours, which extends each
-    window by the neighbours. If a text has fewer tokens than windows, some tokens are in more windows.
-    """
-    rows, longest, _ = maps.shape
-    n, half = lengths[:, None], torch.arange(windows + 1, device=maps.device)
-    first = (half * n // (windows + 1) - NEIGHBOURS[0]).clamp(min=0)  # [B, windows + 1]
-    last = torch.minimum(-(-(half + 1) * n // (windows + 1)) + NEIGHBOURS[1], n) - 1
-    step = torch.arange(int((last - first).max()) + 1, device=maps.device)
-    token = torch.minimum(first[..., None] + step, last[..., None])  # [B, windows + 1, S]; the last token fills the rest
-    place = (token + longest * torch.arange(rows, device=maps.device)[:, None, None]).flatten()
-    halves = maps.flatten(0, 1).index_select(0, place).view(*token.shape, -1).amax(2)  # [B, windows + 1, C]
-    return torch.maximum(halves[:, :-1], halves[:, 1:])
-
-
-class ContextFilters(nn.Module):
-    """Filters from a context vector: [B, T, D] and the tokens to read [B, T] -> [B, N, w, D]."""
-
-    def __init__(self, dim: int, filters: int, width: int, *, context: int, context_width: int, pool: Pool) -> None:
-        super().__init__()
-        self.shape = filters, width, dim
-        self.pool: Pool = pool
-        sizes = context - context // 2, context // 2
-        self.views = nn.ModuleList(Convolution(dim, size, kernel) for size, kernel in zip(sizes, WIDTHS, strict=True))
-        self.generator = Convolution(1, filters * ceil(width * dim / context), context_width)
-        if not self.generator.weight.is_meta:
-            nn.init.normal_(self.generator.weight, std=(context_width * width * dim) ** -0.5)
-
-    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
-        filters, width, dim = self.shape
-        channels = x.transpose(1, 2)  # [B, D, T]
-        maps = torch.cat([view(channels) for view in self.views], 1).transpose(1, 2)  # [B, T, M]
-        context = pooled(maps, tokens, self.pool).unsqueeze(1)  # [B, 1, M]
-        numbers: Tensor = self.generator(context).reshape(len(x), filters, -1)  # [B, N, at least w * D]
-        return numbers[..., : width * dim].reshape(len(x), filters, width, dim)
-
-
-class PooledFilters(nn.Module):
-    """Filters from the maxima of the text: [B, T, D] and [B, T] -> [B, N, w, D]. The tokens to read come first in a row."""
-
-    def __init__(self, dim: int, filters: int, width: int) -> None:
-        super().__init__()
-        self.shape = filters, width, dim
-        self.convolution = Convolution(dim, filters * dim, 5)
-
-    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
-        filters, width, dim = self.shape
-        maps = F.relu(self.convolution(x.transpose(1, 2))).transpose(1, 2)  # [B, T, N * D]
-        maxima = window_maxima(maps, tokens.sum(1), width)  # [B, w, N * D]
-        return maxima.view(len(x), width, filters, dim).transpose(1, 2)
+# ---- the head
 
 
 class ContextAwareHead(AskingHead):
@@ -219,8 +142,10 @@ class ContextAwareHead(AskingHead):
 # ---- its options
 
 
-VECTORISED_ONLY = "context", "context_width", "pool", "two_tower"
-SIMPLIFIED = {"filters": 4, "width": 6, "dropout": 0.2, "mask_question": True}  # defaults of the public predecessor
+VECTORISED_ONLY = "context", "first_maps", "context_width", "tile", "pool", "two_tower"
+# The defaults of the public predecessor.
+SIMPLIFIED = {"filters": 4, "width": 6, "first_widths": (5,), "dropout": 0.2, "mask_question": True}
+Count = Annotated[int, Field(ge=1)]
 
 
 class ContextAwareHeadOptions(BaseModel):
@@ -240,10 +165,16 @@ class ContextAwareHeadOptions(BaseModel):
     """Number of filters (N of the paper)."""
     width: int = Field(default=5, ge=1)
     """Number of tokens that a filter covers (w of the paper)."""
+    first_widths: tuple[Count, ...] = Field(default=(3, 5), min_length=1)
+    """Widths of the first convolutions, which read the text; `simplified` has one, 5."""
+    first_maps: tuple[Count, ...] | None = None
+    """Number of maps of each first convolution; without it, `context` is divided among them; `vectorised` only."""
     context: int = Field(default=128, ge=2)
-    """Number of values of the context vector (M of the paper); `vectorised` only."""
+    """Number of values of the context vector (M of the paper), the sum of `first_maps`; `vectorised` only."""
     context_width: int = Field(default=3, ge=1)
     """Width of the convolution over the context vector, an odd number; `vectorised` only."""
+    tile: bool = False
+    """Repeat the values of one channel to fill a filter instead of computing each value; `vectorised` only."""
     pool: Pool = "max"
     """How to pool maps into the context vector; `vectorised` only."""
     activation: Literal["none", "relu"] = "none"
@@ -258,9 +189,13 @@ class ContextAwareHeadOptions(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_the_form(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("form") == "simplified":
+        if not isinstance(values, dict):
+            return values
+        if values.get("form") == "simplified":
             return SIMPLIFIED | values
-        return values
+        maps = values.get("first_maps")
+        whole = isinstance(maps, list | tuple) and all(isinstance(count, int) for count in maps)
+        return ({"context": sum(maps)} | values) if maps and whole else values
 
     @model_validator(mode="after")
     def _fits_the_form(self) -> ContextAwareHeadOptions:
@@ -274,7 +209,31 @@ class ContextAwareHeadOptions(BaseModel):
             if self.filters % 2:
                 what = f"filters = {self.filters} cannot be halved between start and end"
                 raise ValueError(f"{what}. Fix: choose an even number")
+            if len(self.first_widths) > 1:
+                what = f"first_widths has {len(self.first_widths)} widths, but the simplified form has one first convolution"
+                raise ValueError(f"{what}. Fix: give one width, such as [5]")
+        self._check_first()
         return self
+
+    def _check_first(self) -> None:
+        """Raise ValueError if the maps of the first convolutions do not make up the context vector."""
+        widths, maps = len(self.first_widths), self.first_maps
+        if maps is not None and len(maps) != widths:
+            what = f"first_maps and first_widths have different lengths, {len(maps)} and {widths}"
+            raise ValueError(f"{what}. Fix: give one number of maps for each width")
+        if maps is not None and sum(maps) != self.context:
+            what = f"first_maps adds up to {sum(maps)}, but context is {self.context}"
+            raise ValueError(f"{what}. Fix: remove head.context")
+        if self.context < widths:
+            what = f"context = {self.context} leaves no map for some of the {widths} first_widths"
+            raise ValueError(f"{what}. Fix: raise context to at least {widths}")
+
+    @property
+    def first(self) -> tuple[tuple[int, int], ...]:
+        """Return the width and the number of maps of each first convolution."""
+        widths = len(self.first_widths)
+        even = tuple(self.context // widths + (place < self.context % widths) for place in range(widths))
+        return tuple(zip(self.first_widths, self.first_maps or even, strict=True))
 
     def build(self, width: int, labels: Labels) -> ContextAwareHead:
         return ContextAwareHead(
@@ -290,12 +249,18 @@ class ContextAwareHeadOptions(BaseModel):
 
     def _generator(self, dim: int) -> ContextFilters | PooledFilters:
         if self.form == "simplified":
-            return PooledFilters(dim, self.filters, self.width)
+            return PooledFilters(dim, self.filters, self.width, first_width=self.first_widths[0])
         if self.context > self.width * dim:
             raise LaminaError(
                 f"head.context: {self.context}, but a filter of {self.width} tokens with {dim} values each uses at most "
                 f"{self.width * dim}. Fix: lower head.context"
             )
         return ContextFilters(
-            dim, self.filters, self.width, context=self.context, context_width=self.context_width, pool=self.pool
+            dim,
+            self.filters,
+            self.width,
+            first=self.first,
+            context_width=self.context_width,
+            pool=self.pool,
+            tile=self.tile,
         )

@@ -1,4 +1,4 @@
-"""Learned queries for heads that have none of their own, if a mixer attends with them."""
+"""Learned queries for heads without rows that score a token vector, if a mixer attends with them."""
 
 from __future__ import annotations
 

@@ -13,6 +13,10 @@ Departures from the paper:
 - Pooling is the mean over tokens by default, since the default encoder was trained with it. The paper's is "pooler".
 - Regression and concatenation (Conneau et al. 2017) are not in the paper.
 
+If a mixer attends with the head's queries (`mixers.attention`), those of classification are the rows of W and that of
+regression is w. A class then reads its own mixture u_c of the layers: its logit is W_c . drop(u_c) + b_c. The vector of a
+text (`lamina embed`) is the mean over the mixtures. Cosine and concatenation learn one query, since they have no such rows.
+
 A score is a linear map without a sigmoid. Scores at the ends of the range are common; a sigmoid never reaches them and
 learns slowest there. The score starts in the middle of the range. A prediction can be slightly outside the range.
 """
@@ -67,8 +71,16 @@ class Linear(nn.Linear):
         nn.init.constant_(self.bias, self.start)
 
 
+def each_row(linear: nn.Linear, vectors: Tensor) -> Tensor:
+    """Return linear(vectors), [I, Q, D] -> [I, outputs]; Q is 1, or one vector for each output."""
+    if vectors.shape[1] == 1:
+        mapped: Tensor = linear(vectors[:, 0])
+        return mapped
+    return (vectors * linear.weight).sum(-1) + linear.bias
+
+
 class Classes(nn.Module):
-    """Dropout and a linear map: vectors [I, D] -> the logits of classes."""
+    """Dropout and a linear map: vectors [I, Q, D] -> the logits of classes; Q is 1, or the number of classes."""
 
     def __init__(self, width: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -76,11 +88,11 @@ class Classes(nn.Module):
         self.linear = Linear(width, classes)
 
     def forward(self, vectors: Tensor) -> ClassOutputs:
-        return ClassOutputs(self.linear(self.dropout(vectors)).float())
+        return ClassOutputs(each_row(self.linear, self.dropout(vectors)).float())
 
 
 class Score(nn.Module):
-    """Dropout and a linear map: vectors [I, D] -> scores as shares of the range."""
+    """Dropout and a linear map: vectors [I, 1, D] -> scores as shares of the range."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -88,7 +100,7 @@ class Score(nn.Module):
         self.linear = Linear(width, 1, start=0.5)
 
     def forward(self, vectors: Tensor) -> ScoreOutputs:
-        return ScoreOutputs(self.linear(self.dropout(vectors)).squeeze(-1).float())
+        return ScoreOutputs(each_row(self.linear, self.dropout(vectors)).squeeze(-1).float())
 
 
 class ScaleAndShift(nn.Module):
@@ -104,7 +116,7 @@ class ScaleAndShift(nn.Module):
 
 
 class SentenceHead(AskingHead):
-    """A head that reads one vector per text."""
+    """A head that reads one vector per text, or one per text and output."""
 
     slots = 1
     positions: Literal["tokens", "cls"]
@@ -115,19 +127,29 @@ class SentenceHead(AskingHead):
         self.positions = "tokens" if pooling == "mean" else "cls"
 
     def pooled(self, vectors: Tensor, batch: Batch) -> Tensor:
-        """Return the vectors of the texts: [R, 1, T, D] -> [R, D] in float32."""
-        return pool(vectors[:, 0], batch.mask, self.pooling)
+        """Return the vectors of the texts, the mean over the mixtures: [R, Q, T, D] -> [R, D] in float32."""
+        return self.mixtures(vectors, batch).mean(1)
+
+    def mixtures(self, vectors: Tensor, batch: Batch) -> Tensor:
+        """Return the vector of each text in each mixture: [R, Q, T, D] -> [R, Q, D] in float32."""
+        return torch.stack([pool(mixture, batch.mask, self.pooling) for mixture in vectors.unbind(1)], 1)
 
 
 class OneWindowHead(SentenceHead):
-    """Passes the vector of a sentence, or of a pair in one window, to `read` (`Classes` or `Score`)."""
+    """Passes the vector of a sentence, or of a pair in one window, to `read` (`Classes` or `Score`).
+
+    Its queries are the rows of `read`. If a mixer attends with them, each class has its own vector.
+    """
 
     def __init__(self, pooling: Pooling, read: Classes | Score) -> None:
         super().__init__(pooling)
         self.read = read
 
+    def queries(self) -> Tensor:
+        return self.read.linear.weight  # [classes, D], or [1, D] for a score
+
     def forward(self, vectors: Tensor, batch: Batch) -> ClassOutputs | ScoreOutputs:
-        outputs: ClassOutputs | ScoreOutputs = self.read(self.pooled(vectors, batch))
+        outputs: ClassOutputs | ScoreOutputs = self.read(self.mixtures(vectors, batch))
         return outputs
 
 
@@ -140,7 +162,7 @@ class ConcatenationHead(SentenceHead):
 
     def forward(self, vectors: Tensor, batch: Batch) -> ClassOutputs | ScoreOutputs:
         u, v = two_sides(self.pooled(vectors, batch), batch)  # [I, D] each
-        outputs: ClassOutputs | ScoreOutputs = self.read(torch.cat([u, v, (u - v).abs(), u * v], -1))
+        outputs: ClassOutputs | ScoreOutputs = self.read(torch.cat([u, v, (u - v).abs(), u * v], -1).unsqueeze(1))
         return outputs
 
 
@@ -176,6 +198,10 @@ class SentenceHeadOptions(BaseModel):
         """Return whether the mixer gets the pooled state too."""
         return self.pooling == "pooler"
 
+    def queries(self, labels: Labels) -> int:
+        """Return the number of queries that the head has for a mixer."""
+        return self.slots
+
 
 class ClassificationHeadOptions(SentenceHeadOptions):
     """Options of the classification head."""
@@ -185,6 +211,9 @@ class ClassificationHeadOptions(SentenceHeadOptions):
     """Classify a text, or a pair of texts in one window."""
     dropout: float = Field(default=0.3, ge=0, lt=1)
     """Probability of dropout on the pooled vector, from 0 to below 1."""
+
+    def queries(self, labels: Labels) -> int:
+        return len(labels.classes)
 
     def build(self, width: int, labels: Labels) -> OneWindowHead:
         if labels.are_scores:

@@ -1,7 +1,7 @@
 """Mixers that attend to the layers of each token with the head's own query vectors.
 
-Paper: Silva, "Intermediate pretrained contextual embedding models" (000). For a query q of the head (span: the rows S and
-E; classification: the row of each class) and a token's states h_1 ... h_L
+Paper: Silva, "Intermediate pretrained contextual embedding models" (000). For a query q of the head and a token's states
+h_1 ... h_L
 
     dot:             w_i = softmax_i(q . h_i)        v = sum_i w_i h_i
     multiplicative:  w_i = softmax_i(q W h_i)        v = sum_i w_i h_i        W starts as the identity, so as dot
@@ -9,6 +9,15 @@ E; classification: the row of each class) and a token's states h_1 ... h_L
 
 The head's logit is q . v. The query is a parameter of the head; the mixer receives it and does not register it again.
 The first two have no scale.
+
+Each query has its own mixture v:
+- Span: the queries are the rows S and E, as in the paper.
+- Answerability and classification: the query of a class is its row, so each class reads its own mixture of layers.
+- Regression: the query is its one row.
+- Cosine and concatenation learn one query, cacnn learns two. They have no row whose product with v is an output.
+
+The paper has spans only, and asks whether dot attention helps other tasks. With the rows as queries, dot adds no parameters
+to classification either.
 
 The paper leaves some choices open. Here each query has its own W (`shared`: one W for all). The block adds its attention
 output to the last layer's state, which keeps the identity of the token. All queries use the same weights of the block.
@@ -24,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -131,6 +140,7 @@ class DotOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
     type: Literal["dot"] = "dot"
     """Attend over the layers with the head's vectors as queries, without parameters."""
     embeddings: bool = False
@@ -145,6 +155,7 @@ class MultiplicativeOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
     type: Literal["multiplicative"] = "multiplicative"
     """Attend over the layers with a trained matrix between query and state."""
     shared: bool = False
@@ -153,7 +164,7 @@ class MultiplicativeOptions(BaseModel):
     """Include layer 0, the output of the embeddings."""
 
     def build(self, shape: Shape) -> Attention:
-        turn = Bilinear(shape.hidden, 1 if self.shared else shape.slots)
+        turn = Bilinear(shape.hidden, 1 if self.shared else shape.queries)
         return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), turn)
 
 
@@ -234,6 +245,7 @@ class LayerEncoderOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
     type: Literal["encoder"] = "encoder"
     """Run a transformer block over the layers of each token."""
     heads: int | None = Field(default=None, ge=1)

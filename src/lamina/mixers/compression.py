@@ -7,6 +7,7 @@ all layers, or each layer has its own. There is no projection back up and no res
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, cast
 
 import torch
@@ -15,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import HiddenStack
-from lamina.mixers.pooling import Average, Learned, WithLastLayer
+from lamina.mixers.mixer import Stage
+from lamina.mixers.pooling import Average, Learned, OneLayer, WithLastLayer
 from lamina.mixers.shape import Shape
 
 STD = 1e-3
@@ -57,6 +59,24 @@ def start(weight: Tensor, bias: Tensor) -> None:
     nn.init.zeros_(bias)
 
 
+def compressed(dense: nn.Module, stack: HiddenStack, layers: tuple[int, ...]) -> Tensor:
+    """Return the compressed states of n layers, [R, T, n, size]."""
+    states = torch.stack([stack.layer(layer) for layer in layers], 2)  # [R, T, n, H]
+    return F.gelu(dense(states), approximate="tanh")
+
+
+class CompressedLayers(Stage):
+    """Compression as a stage: the same layers, each `size` wide."""
+
+    def __init__(self, dense: nn.Module, layers: tuple[int, ...], size: int) -> None:
+        super().__init__(size, layers, layers)
+        self.dense = dense
+
+    def forward(self, stack: HiddenStack) -> HiddenStack:
+        states = compressed(self.dense, stack, self.layers).unbind(2)  # [R, T, size] each
+        return replace(stack, layers=self.layers, states=states, pooled=None)
+
+
 class Compression(nn.Module):
     """The compressed states of all layers side by side, width n * size."""
 
@@ -67,8 +87,7 @@ class Compression(nn.Module):
         self.width = size * len(layers)
 
     def forward(self, stack: HiddenStack, queries: Tensor | None = None) -> Tensor:
-        states = torch.stack([stack.layer(layer) for layer in self.layers], 2)  # [R, T, n, H]
-        return F.gelu(self.dense(states), approximate="tanh").flatten(2).unsqueeze(1)  # [R, 1, T, n * size]
+        return compressed(self.dense, stack, self.layers).flatten(2).unsqueeze(1)  # [R, 1, T, n * size]
 
 
 class PooledCompression(nn.Module):
@@ -111,14 +130,34 @@ class CompressionOptions(BaseModel):
             )
         return self
 
+    @property
+    def several(self) -> bool:
+        return self.pool is not None
+
+    @property
+    def leaves(self) -> Literal["one", "all"]:
+        return "one" if self.pool else "all"
+
+    @property
+    def only_last(self) -> str | None:
+        return "skip = true" if self.skip else None
+
+    def build_stage(self, shape: Shape) -> OneLayer | CompressedLayers:
+        if self.pool:
+            return OneLayer(self._pooled(shape), shape.depth)
+        layers = shape.layers(embeddings=self.embeddings)
+        return CompressedLayers(self._dense(shape, len(layers)), layers, self.size)
+
     def build(self, shape: Shape) -> Compression | PooledCompression | WithLastLayer:
         mixer = self._pooled(shape) if self.pool else self._unpooled(shape)
         return WithLastLayer(mixer, shape.hidden, shape.depth) if self.skip else mixer
 
     def _unpooled(self, shape: Shape) -> Compression:
         layers = shape.layers(embeddings=self.embeddings)
-        dense = SharedDense(shape.hidden, self.size) if self.shared else SeparateDense(len(layers), shape.hidden, self.size)
-        return Compression(dense, layers, self.size)
+        return Compression(self._dense(shape, len(layers)), layers, self.size)
+
+    def _dense(self, shape: Shape, layers: int) -> SharedDense | SeparateDense:
+        return SharedDense(shape.hidden, self.size) if self.shared else SeparateDense(layers, shape.hidden, self.size)
 
     def _pooled(self, shape: Shape) -> PooledCompression:
         layers = shape.layers(embeddings=self.embeddings)

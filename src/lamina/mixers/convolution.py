@@ -1,8 +1,9 @@
 """Mixers that convolve over the layers of each token: its states are an image of height 1, width H and a channel per layer.
 
 Paper: BERTVision. Tokens are not mixed; the kernels run along H. The small Xception is the paper's classifier. The details
-of the others are not public, so their sizes are ours. The plain network is as written here. The Xception "span" has the
-1.97% of BERT-large's parameters that the paper counts. The Xception "full" is that of Chollet 2017 with kernels of height 1.
+of the others are not public, so their sizes are ours. The plain network is as written here. The Xception "span" is as large
+as the paper's row "LP, adapter size 386 & xception" needs: with both stages before it and the head, 1.970% of BERT-large.
+The Xception "full" is that of Chollet 2017 with kernels of height 1.
 
 Departures:
 - Only real tokens are convolved; the vectors of padding are 0. So padding costs nothing and is not in the batch statistics.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -99,6 +100,7 @@ class ConvolutionOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = False  # the values of one layer can be convolved
     type: Literal["convolution"] = "convolution"
     """Convolve along the state of each token, with the layers as channels."""
     channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(32, 16), min_length=1)
@@ -139,6 +141,7 @@ class InceptionOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = False  # the values of one layer can be convolved
     type: Literal["inception"] = "inception"
     """Use two Inception blocks with kernels of 1, 3 and 5 and a pooled branch."""
     channels: int = Field(default=32, ge=1)
@@ -174,7 +177,7 @@ class XceptionPlan(NamedTuple):
 MIDDLE = (728, 728, 728)
 PLANS = {
     "small": XceptionPlan((64, 128), 3, ((256, 512),), (), AVERAGE),
-    "span": XceptionPlan((64, 128), 3, ((256, 256), (728, 728), *2 * (MIDDLE,), (728, 1024)), (256,), MAX),
+    "span": XceptionPlan((32, 64), 3, ((256, 256), (728, 728), *2 * (MIDDLE,), (728, 832)), (256,), MAX),
     "full": XceptionPlan((32, 64), 2, ((128, 128), (256, 256), (728, 728), *8 * (MIDDLE,), (728, 1024)), (1536, 2048), MAX),
 }
 
@@ -229,10 +232,11 @@ class XceptionOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = False  # the values of one layer can be convolved
     type: Literal["xception"] = "xception"
     """Use separable convolutions with residual connections."""
     size: Literal["small", "span", "full"] = "small"
-    """Size of the network: the paper's classifier, its span model (6.6 million parameters), or all of Xception."""
+    """Size of the network: the paper's classifier, its span model (6.2 million parameters), or all of Xception."""
     skip: bool = False
     """Append the states of the last layer to each vector of the mixer."""
     embeddings: bool = True

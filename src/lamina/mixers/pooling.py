@@ -10,17 +10,33 @@ train the weights. Here w and gamma train, as in the paper.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import POOLED, HiddenStack
+from lamina.mixers.mixer import Mixer, Stage
 from lamina.mixers.shape import Shape
 
 Init = Literal["uniform", "random", "last"]
 LAST_LOGIT = 10.0  # with it, the softmax gives the last of 25 layers 0.999
+
+
+class OneLayer(Stage):
+    """A mixer as a stage: its vectors are the only layer that is left. The mixer must have one mixture (Q = 1)."""
+
+    mixer: Mixer
+
+    def __init__(self, mixer: Mixer, depth: int) -> None:
+        super().__init__(mixer.width, mixer.layers, (depth,))
+        self.mixer = mixer
+
+    def forward(self, stack: HiddenStack) -> HiddenStack:
+        vectors = self.mixer(stack)[:, 0]  # [R, T, D]
+        return replace(stack, layers=self.leaves, states=(vectors,), pooled=None)
 
 
 class LastLayer(nn.Module):
@@ -40,11 +56,17 @@ class LastLayerOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
+    leaves: ClassVar[Literal["one"]] = "one"
+    only_last: ClassVar[None] = None
     type: Literal["last"] = "last"
     """Use the states of the last layer, or the pooled state if the head asks for it."""
 
     def build(self, shape: Shape) -> LastLayer:
         return LastLayer(shape.hidden, POOLED if shape.pooled else shape.depth)
+
+    def build_stage(self, shape: Shape) -> OneLayer:
+        return OneLayer(self.build(shape), shape.depth)
 
 
 class WithLastLayer(nn.Module):
@@ -84,6 +106,9 @@ class AverageOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
+    leaves: ClassVar[Literal["one"]] = "one"
+    only_last: ClassVar[None] = None
     type: Literal["average"] = "average"
     """Use the mean of the layers."""
     layers: Literal["all", "first_last"] = "all"
@@ -92,9 +117,13 @@ class AverageOptions(BaseModel):
     """Include layer 0, the output of the embeddings; without it, the first layer is layer 1."""
 
     def build(self, shape: Shape) -> Average:
-        if self.layers == "all":
-            return Average(shape.hidden, shape.layers(embeddings=self.embeddings))
-        return Average(shape.hidden, tuple(sorted({0 if self.embeddings else 1, shape.depth})))
+        layers = shape.layers(embeddings=self.embeddings)
+        if self.layers == "first_last":
+            layers = tuple(sorted({min(layer for layer in layers if layer != POOLED), shape.depth}))
+        return Average(shape.hidden, layers)
+
+    def build_stage(self, shape: Shape) -> OneLayer:
+        return OneLayer(self.build(shape), shape.depth)
 
 
 class WeightedSum(torch.autograd.Function):
@@ -189,10 +218,12 @@ class LearnedOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    several: ClassVar[bool] = True
+    leaves: ClassVar[Literal["one"]] = "one"
     type: Literal["learned"] = "learned"
     """Use a weighted sum of the layers with trained weights."""
     separate: bool = True
-    """Train separate weights for each output of the head, such as start and end."""
+    """Train separate weights for each output of the head; the default in front of another stage is false."""
     raw: bool = False
     """Use the weights without a softmax."""
     init: Init = "uniform"
@@ -203,3 +234,10 @@ class LearnedOptions(BaseModel):
     def build(self, shape: Shape) -> Learned:
         layers = shape.layers(embeddings=self.embeddings)
         return Learned(shape.hidden, layers, sets=shape.slots if self.separate else 1, raw=self.raw, init=self.init)
+
+    @property
+    def only_last(self) -> str | None:
+        return "separate = true" if self.separate else None
+
+    def build_stage(self, shape: Shape) -> OneLayer:
+        return OneLayer(self.build(shape), shape.depth)

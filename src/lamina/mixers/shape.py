@@ -13,9 +13,17 @@ class Shape:
 
     hidden: int  # H
     depth: int  # L; layer 0 is the output of the embeddings, L the last
-    slots: int  # number of queries of the head (span: start and end)
+    slots: int  # number of outputs of the head that can have separate mixtures (span: start and end)
     pooled: bool = False  # whether the pooled state of the classifier token is one of the states
+    rows: int | None = None  # number of queries of the head, if it is not `slots`
+    left: tuple[int, ...] | None = None  # the layers that a stage before it leaves; None: all layers of the encoder
+
+    @property
+    def queries(self) -> int:
+        """Return the number of queries of the head."""
+        return self.slots if self.rows is None else self.rows
 
     def layers(self, *, embeddings: bool) -> tuple[int, ...]:
         """Return every layer to mix, with layer 0 or without it. The pooled state comes first."""
-        return (*((POOLED,) if self.pooled else ()), *range(0 if embeddings else 1, self.depth + 1))
+        layers = (*((POOLED,) if self.pooled else ()), *range(0 if embeddings else 1, self.depth + 1))
+        return layers if self.left is None else tuple(layer for layer in layers if layer in self.left)

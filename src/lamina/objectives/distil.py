@@ -1,22 +1,27 @@
 """Self-distillation: the model learns from the outputs of its own past weights, besides the labels.
 
-Paper: Lee and Kim (004), after Xu et al. 2020 (SDA, SDV). w_t are the trained parameters after step t, f is the model in eval
-mode and K is the `window`. After step t the teacher predicts
+Paper: Lee and Kim (004, eq. 1 and 2), after Xu et al. 2020 (SDA, SDV). w_t are the trained parameters after step t, w_0 the
+initial ones. f is the model in eval mode and K is the `window`. While the model has the parameters w_t, the teacher predicts
 
-    sda:  f(x; mean of w_t, ..., w_(t-K+1))
-    sdv:  the mean of f(x; w_t), ..., f(x; w_(t-K+1)), logit by logit: K forward passes
+    sda:  f(x; mean of w_(t-1), ..., w_(t-K))
+    sdv:  the mean of f(x; w_(t-1)), ..., f(x; w_(t-K)), logit by logit: K forward passes
     ema:  f(x; e_t), e_1 = w_1, e_(t+1) = d e_t + (1 - d) w_(t+1) with d = min(decay, (1 + t) / (10 + t))
+
+The windows of sda and sdv end one step before the model, as in the paper's equations. So K = 1 is the model of the step
+before. The average of ema includes the current parameters, as in Xu et al.'s code.
 
     loss = weight D(teacher, model), mean over items
 
 With `mse`, D is the squared difference of the logits, mean over classes or over the allowed positions of the window. With
 `kl`, D is KL(teacher, model). Spans have half the sum of D over start and end. Scores and cosines have no distribution, so
-D is their squared difference either way. The teacher has no dropout and no gradient. It starts when it has seen K steps
-(`ema`: one step) and `start` steps are done. Its forward passes are in float32.
+D is their squared difference either way. The teacher has no dropout and no gradient. Its forward passes are in float32.
 
-Departures: the paper's public code compares starts only and keeps dropout in the teachers of SDV. Its SDA teacher is close
-to zero: a fifth of the change of the parameters in K steps. It is computed in each of K steps, then unchanged for K steps.
-`paper_code` does all of this, to reproduce the paper's table.
+In the first K steps fewer than K past models exist, and the term is 0. It starts with step K + 1 (`ema`: step 2), or
+after `start` steps if that is later. So no teacher averages fewer than K models, and w_0 is the oldest of the first one.
+
+Departures: the paper's public code compares starts only and keeps dropout in the teachers of SDV. Its windows include the
+current parameters. Its SDA teacher is close to zero: a fifth of the change of the parameters in K steps. It is computed in
+each of K steps, then unchanged for K steps. `paper_code` does all of this, to reproduce the paper's table.
 
 Only the trained parameters that the task reads are kept; batch norms have their current values. The default encoder trains
 22.7 M of them, 91 MB. With K = 5, SDV keeps 454 MB and SDA, with the sum, 545 MB, in memory and in every checkpoint. Frozen,
@@ -39,6 +44,7 @@ from torch.func import functional_call
 
 from lamina.data.batches import Batch
 from lamina.data.labels import Labels
+from lamina.errors import LaminaError
 from lamina.heads.outputs import Outputs, SpanOutputs
 from lamina.model import Model
 from lamina.model.weights import Weights
@@ -180,7 +186,11 @@ class MovingMean:
 
 
 class Distil:
-    """Self-distillation as a term of a training step, with the teacher as its memory."""
+    """Self-distillation as a term of a training step, with the teacher as its memory.
+
+    A teacher of past steps gets the parameters before the optimiser changes them, so it never has those of the model itself.
+    The teachers of `ema` and `paper_code` include them, so they get the parameters after each step.
+    """
 
     name = "distil"
 
@@ -189,6 +199,8 @@ class Distil:
         self.task = task
         self.teacher = teacher
         self.start = options.start
+        self.includes_current = options.teacher == "ema" or options.paper_code
+        self._counter = "steps" if self.includes_current else "past_steps"  # its name in checkpoints
 
     @property
     def waits(self) -> int:
@@ -196,7 +208,7 @@ class Distil:
 
     def rehearse(self, model: Model) -> None:
         while self.teacher.steps < self.teacher.needs:
-            self.after_step(model)
+            self._add(model)
         self.start = 0
 
     def counts(self, batch: Batch) -> dict[str, float]:
@@ -219,7 +231,16 @@ class Distil:
         with nullcontext() if self.options.paper_code and self.options.teacher == "sdv" else without_dropout(model):
             return mean_of([functional_call(model, weights, (batch, self.task)) for weights in self.teacher.models()])
 
+    def before_step(self, model: Model) -> None:
+        if not self.includes_current:
+            self._add(model)
+
     def after_step(self, model: Model) -> None:
+        if self.includes_current:
+            self._add(model)
+
+    def _add(self, model: Model) -> None:
+        """Add the model's parameters to the teacher."""
         weights = trained_by(model, self.task)
         self._bring(next(model.parameters()).device)
         self.teacher.add(weights)
@@ -231,10 +252,15 @@ class Distil:
 
     def state_dict(self) -> dict[str, Tensor]:
         kept = {f"{part}.{name}": value for part, weights in self.teacher.kept.items() for name, value in weights.items()}
-        return kept | {"steps": torch.tensor(self.teacher.steps)}
+        return kept | {self._counter: torch.tensor(self.teacher.steps)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        self.teacher.steps = int(state["steps"])
+        if self._counter not in state:
+            raise LaminaError(
+                "terms.distil: the checkpoint is from an older version, whose teacher included the current weights. "
+                "Fix: delete the checkpoint to train from the start"
+            )
+        self.teacher.steps = int(state[self._counter])
         self.teacher.kept = {}
         for key, value in state.items():
             part, dot, name = key.partition(".")
@@ -250,11 +276,11 @@ class DistilOptions(BaseModel):
     teacher: Literal["sda", "sdv", "ema"] = "sda"
     """Teacher: mean of past weights (`sda`), mean of past outputs (`sdv`), or moving average of weights (`ema`)."""
     window: int = Field(default=5, ge=1)
-    """Number of past steps that `sda` and `sdv` average."""
+    """Number of past steps that `sda` and `sdv` average, without the current one."""
     weight: float = Field(default=1.0, ge=0)
     """Factor of the term; 0 switches it off and saves its memory."""
     start: int = Field(default=0, ge=0)
-    """Number of steps before the term starts; it also waits until the teacher has seen `window` steps."""
+    """Number of steps before the term starts; it also waits until `window` past steps exist."""
     loss: Literal["mse", "kl"] = "mse"
     """Distance between the outputs of model and teacher."""
     decay: float = Field(default=0.995, ge=0, lt=1)

@@ -30,6 +30,13 @@ class Loss:
                     totals[name] = totals.get(name, 0.0) + count
         return totals
 
+    def parts(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
+        """Return the micro-batch's share of each term, [terms], times the weight of the task.
+
+        `totals` are the counts of the whole step.
+        """
+        return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms])
+
     def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
-        """Return the micro-batch's share of the loss of the step; `totals` are the counts of the whole step."""
-        return self.weight * torch.stack([term(model, batch, outputs, totals) for term in self.terms]).sum()
+        """Return the micro-batch's share of the loss of the step, the sum of `parts`."""
+        return self.parts(model, batch, outputs, totals).sum()

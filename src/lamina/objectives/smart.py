@@ -131,6 +131,9 @@ class Smart:
             outputs: Outputs = functional_call(model, self._mean, (batch, self.task))
         return outputs
 
+    def before_step(self, model: Model) -> None:
+        """Do nothing: the memory changes after a step."""
+
     def after_step(self, model: Model) -> None:
         if self._mean:
             for name, value in trained_by(model, self.task).items():

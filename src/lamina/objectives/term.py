@@ -55,13 +55,17 @@ class TermOptions(Protocol):
 
 @runtime_checkable
 class Remembers(Protocol):
-    """A term with a memory of past steps: `after_step` updates it, and checkpoints hold it."""
+    """A term with a memory of past steps: `before_step` or `after_step` updates it, and checkpoints hold it."""
 
     name: str
 
     @property
     def waits(self) -> int:
         """Return the number of steps before the term has any effect."""
+        ...
+
+    def before_step(self, model: Model) -> None:
+        """Update the memory with the model before the optimiser changes it; the gradients of the step are computed."""
         ...
 
     def after_step(self, model: Model) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from numbers import Real
+from pathlib import Path
 from typing import Any, overload
 
 from lamina.answers.across_contexts import BestQuotes
@@ -14,7 +17,7 @@ from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
 from lamina.config.recipe import TaskOptions
 from lamina.data.examples import Example
 from lamina.data.windows import cut_examples
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.inference import span_logits
 from lamina.reader.replies import Reply, reply_of
 from lamina.reader.trained import TrainedReader, check_text
@@ -22,6 +25,7 @@ from lamina.runs.load import Trained
 from lamina.tasks.kind import JsonObject, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.spans import SPANS
+from lamina.utils.files import holds
 from lamina.utils.progress import Progress, Silent
 
 
@@ -77,7 +81,7 @@ class QuestionReader(TrainedReader):
             questions: A question, or several.
             context: A text to answer from, or several.
             threshold: The null odds above which the reply is "no answer"; None for the threshold of the model. A greater
-                threshold answers more often.
+                threshold answers more often, ``math.inf`` always.
             top_k: The number of answers for each question, 1 or more. `Reply.others` holds those after the first.
 
         Returns:
@@ -86,7 +90,7 @@ class QuestionReader(TrainedReader):
         Raises:
             LaminaError: A question or all texts are empty, or the model does not answer questions.
             TypeError: A question or text is not a str, `top_k` is not an int, or `threshold` is not a number.
-            ValueError: `top_k` is less than 1.
+            ValueError: `top_k` is less than 1, or `threshold` is nan.
         """
         asked, texts = texts_of("questions", questions), texts_of("context", context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
@@ -123,13 +127,13 @@ class QuestionReader(TrainedReader):
             raise LaminaError("context: there is no text to answer from: the context is empty. Fix: give a text")
         examples, options = pairs(questions, contexts), answer_options(self.trained, top_k)
         predictions = span_predictions(self.trained, examples, options, progress or Silent(), remember=True)
-        limit = limit_for(self.trained, len(contexts), threshold)
+        limit, own = (limit_for(self.trained, len(contexts), given) for given in (threshold, None))
 
         def reply(question: str) -> Reply:
             quotes = best_quotes(self.trained, top_k)
             for context, prediction in enumerate(islice(predictions, len(contexts))):
                 quotes.add(context, prediction)
-            return reply_of(question, quotes, limit, top_k)
+            return reply_of(question, quotes, limit, top_k, own)
 
         return map(reply, questions)
 
@@ -214,9 +218,9 @@ class TextByText:
         """Return the replies to all questions, as `Reader.answer` returns them for all texts so far."""
         if not self.texts:
             raise LaminaError("texts: there is no text to answer from. Fix: read a text first")
-        limit = limit_for(self._trained, self.texts, threshold)
+        limit, own = (limit_for(self._trained, self.texts, given) for given in (threshold, None))
         return [
-            reply_of(question, quotes, limit, self._top_k)
+            reply_of(question, quotes, limit, self._top_k, own)
             for question, quotes in zip(self._questions, self._quotes, strict=True)
         ]
 
@@ -234,11 +238,20 @@ def texts_of(name: str, given: str | Iterable[str]) -> list[str]:
     """Return one text or several as a list; raise TypeError for anything else."""
     found = [given] if isinstance(given, str) else given
     if isinstance(found, bytes | Mapping) or not isinstance(found, Iterable):
-        raise TypeError(f"{name} must be a text or several texts, not {type(given).__name__}")
+        hint = f". Fix: read the file with lamina.read_document({str(given)!r}).text" if isinstance(given, Path) else ""
+        raise TypeError(f"{name} must be a text or several texts, not {type(given).__name__}{hint}")
     texts = list(found)
     if odd := [text for text in texts if not isinstance(text, str)]:
         raise TypeError(f"{name} must be texts, but one is {type(odd[0]).__name__}")
+    if name == "context" and (file := next((text for text in texts if _is_file(text)), None)) is not None:
+        what = f"context: {file!r} is the name of a file, and it is read as the text itself"
+        warnings.warn(f"{what}. Fix: pass lamina.read_document({file!r}).text", LaminaWarning, stacklevel=3)
     return texts
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a short text is the name of a file, such as "report.pdf"."""
+    return len(text) < 256 and "." in text and holds(Path(text).is_file)
 
 
 def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> None:
@@ -268,6 +281,8 @@ def limit_for(trained: Trained, contexts: int, threshold: float | None) -> float
     """Return the given threshold, else that of the model for this number of contexts."""
     if threshold is not None and (not isinstance(threshold, Real) or isinstance(threshold, bool)):
         raise TypeError(f"threshold must be a number, not {type(threshold).__name__}")
+    if threshold is not None and math.isnan(threshold):
+        raise ValueError("threshold is nan, which no score exceeds; give a number: math.inf always answers, -math.inf never")
     decision = trained.span_decision
     own = decision.over_contexts if contexts > 1 else decision.threshold
     return own if threshold is None else threshold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lamina.answers.across_contexts import BestQuotes, Quote
 from lamina.reader.documents import Document
@@ -12,6 +12,8 @@ from lamina.reader.documents import Document
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The reply to one question: a quoted answer or "no answer", with its confidence.
+
+    No rival has more confidence than the reply: neither a runner-up nor, with an answer, "no answer".
 
     Attributes:
         question: The question.
@@ -59,12 +61,12 @@ class Reply:
         return None if self.answer is None else self.answer.end
 
 
-def reply_of(question: str, quotes: BestQuotes, threshold: float, top_k: int) -> Reply:
-    """Return the reply for the best quotes of all texts."""
-    answer = quotes.answer(threshold)
-    if answer is None:
-        return Reply(question, None, quotes.no_answer, tuple(quotes.best) if top_k > 1 else ())
-    return Reply(question, answer, answer.no_answer, tuple(quotes.best[1:]))
+def reply_of(question: str, quotes: BestQuotes, threshold: float, top_k: int, own: float) -> Reply:
+    """Return the reply that the best quotes of all texts give. `own` is the threshold of the model itself."""
+    no_answer, found = quotes.in_order(threshold, own)
+    if quotes.answer(threshold) is None:
+        return Reply(question, None, no_answer, tuple(found) if top_k > 1 else ())
+    return Reply(question, replace(found[0], no_answer=no_answer), no_answer, tuple(found[1:]))
 
 
 def reply_json(reply: Reply, documents: Sequence[Document]) -> dict[str, object]:

@@ -9,7 +9,8 @@ from typing import Any
 from safetensors.torch import save_file
 
 from lamina.encoder.files import tensor_names
-from lamina.encoder.load import folder_of, line
+from lamina.encoder.hub import line
+from lamina.encoder.load import folder_of
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, trained_weights
 from lamina.reader.model_card import model_card
@@ -52,7 +53,7 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
         license=license,
     )
     write_atomically(folder / "README.md", card.encode())
-    write_json(run.info, without_folders(_info(trained)))  # last: a folder with run.json is complete
+    run.finish(without_folders(_info(trained)))  # last: a folder with run.json is complete
     return run
 
 

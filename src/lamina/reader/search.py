@@ -51,7 +51,10 @@ class SearchResult:
 
 
 def files_in(places: Iterable[str | Path]) -> list[Path]:
-    """Return files and all files below folders, sorted by name. Hidden files in folders are left out."""
+    """Return the given files, and those in the given folders and their subfolders, sorted by name.
+
+    Links to folders are followed. A folder with several names is read once. Hidden files and folders are left out.
+    """
     found: dict[Path, None] = {}
     for place in map(expanded, places):
         inside = list(_walk(place)) if holds(place.is_dir) else [place]
@@ -120,7 +123,12 @@ def _walk(folder: Path) -> Iterator[Path]:
     def refused(error: OSError) -> None:
         warnings.warn(f"skipped {error.filename}: cannot be read ({error.strerror})", LaminaWarning, stacklevel=2)
 
-    for where, folders, names in os.walk(folder, onerror=refused):
+    seen: set[Path] = set()
+    for where, folders, names in os.walk(folder, onerror=refused, followlinks=True):
+        if (place := Path(where).resolve()) in seen:  # a link to a parent would be followed forever
+            folders.clear()
+            continue
+        seen.add(place)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         inside = (Path(where, name) for name in sorted(names) if not name.startswith("."))
         # Reading a pipe would never end. A file whose type cannot be read is kept: reading it gives the warning.

@@ -15,12 +15,17 @@ from lamina.errors import LaminaError
 from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
+from lamina.runs.exported_settings import FIELD, ExportedSettings
 from lamina.runs.load import Trained
+from lamina.utils.checksums import crc32_of
 from lamina.utils.files import make_folder, replacing, write_atomically, write_json
 
 
 def export(trained: Trained, out: Path) -> None:
-    """Write a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights."""
+    """Write a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights.
+
+    The table `lamina` in its config.json holds the decision, so that `lamina.load` of the folder answers as the run does.
+    """
     head = exportable_head(trained.model)
     encoder = merged(trained.model.encoder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -35,7 +40,13 @@ def export(trained: Trained, out: Path) -> None:
     weights |= {f"qa_outputs.{name}": weight for name, weight in head.state_dict().items()}
     with replacing(out / "model.safetensors") as temporary:
         save_file({name: w.detach().cpu().contiguous() for name, w in weights.items()}, temporary, metadata={"format": "pt"})
-    write_json(out / "config.json", unparse(config))
+    settings = ExportedSettings(
+        weights=crc32_of(out / "model.safetensors"),
+        decision=trained.span_decision,
+        window=trained.recipe.window,
+        answer=trained.recipe.answer,
+    )
+    write_json(out / "config.json", unparse(config) | {FIELD: settings.model_dump(mode="json")})
     write_atomically(out / "tokenizer.json", trained.tokenizer.definition.encode())
     write_json(out / "tokenizer_config.json", tokenizer_config(trained.tokenizer, config.max_length, types=config.types > 1))
 

@@ -19,11 +19,13 @@ from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder
 from lamina.encoder.files import read_tensors
+from lamina.encoder.hub import download, line
 from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError
 from lamina.heads import SpanHead
 from lamina.model import Model
 from lamina.model.weights import load_weights
+from lamina.runs.exported_settings import read_settings
 from lamina.tasks.registry import kind_of, tasks_of
 from lamina.tasks.spans import SPANS
 from lamina.utils.files import expanded
@@ -92,7 +94,7 @@ def load_trained(
     folder = expanded(name)
     on_hub = not folder.exists() and encoders.HUB_ID.fullmatch(str(name)) is not None
     if on_hub:
-        folder = encoders.download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)
+        folder = download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)
     elif revision is not None:
         raise LaminaError(f"{name}: a folder has no revisions. Fix: leave revision out, or name a hub id owner/name")
     if Run(folder).recipe.is_file() or Run(folder).exists:
@@ -118,6 +120,7 @@ def load_trained(
 
 def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: str | bool | None) -> Trained:
     run = Run.open(path)
+    run.check_files()
     recipe = parse_recipe(run.read_recipe(), name=str(run.recipe))
     base = encoders.base_of(run, allow_pickle=allow_pickle, token=token)
     with torch.device("meta" if base is None else device):
@@ -146,14 +149,15 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
             f"Fix: train one with `lamina train RECIPE --set encoder.model={name}`"
         )
     length = min(WindowOptions().length, source.config.max_length)
-    recipe = parse_recipe(
-        {
-            "data": {"train": ""},  # a checkpoint does not name its training data
-            "encoder": options.model_dump(),
-            "window": {"length": length, "query": min(64, length // 2)},
-        },
-        name=name,
-    )
+    values: dict[str, Any] = {
+        "data": {"train": ""},  # a checkpoint does not name its training data
+        "encoder": options.model_dump(),
+        "window": {"length": length, "query": min(64, length // 2)},
+    }
+    settings = read_settings(source.weights[0].parent)
+    if settings is not None:
+        values |= {"window": settings.window.model_dump(), "answer": settings.answer.model_dump()}
+    recipe = parse_recipe(values, name=name)
     model = build_model(recipe, encoders.load(source, device=device)).to(device)
     head = model.task("main").head
     weights = {
@@ -163,7 +167,8 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
         cast(SpanHead, head).load_state_dict(weights)
     except RuntimeError as error:
         raise LaminaError(
-            f"{name}: its qa_outputs do not give one start and one end for each token ({encoders.line(error)}). "
+            f"{name}: its qa_outputs do not give one start and one end for each token ({line(error)}). "
             "Fix: use a checkpoint of AutoModelForQuestionAnswering"
         ) from None
-    return Trained(recipe, model.eval(), load_tokenizer(source))
+    decisions = {} if settings is None else {"main": settings.decision}
+    return Trained(recipe, model.eval(), load_tokenizer(source), decisions)

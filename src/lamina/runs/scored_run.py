@@ -33,10 +33,11 @@ class ScoredRun:
     answer: AnswerOptions
 
     @classmethod
-    def open(cls, path: Path) -> ScoredRun:
+    def open(cls, path: Path, task: str | None = None) -> ScoredRun:
+        """Return a run with its span task of this name, or its first span task."""
         run = Run.open(path)
         recipe, fitted = run.read_recipe(), run.read_info().get("tasks")
-        name = _span_task(run, fitted)
+        name = _span_task(run, fitted) if task is None else task
         decision = read_decision(SpanDecision, fitted, name, str(run.info))
         try:
             data = recipe["tasks"][name]["data"]

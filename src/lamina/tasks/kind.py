@@ -164,10 +164,11 @@ AnyKind = Kind[Any, Any, Any, Any]
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Return counts as text. A later count that equals the first is left out.
+    """Return counts as text, with the noun in the singular for 1. A later count that equals the first is left out.
 
-    >>> counted({"questions": 12, "contexts": 36}), counted({"questions": 12, "contexts": 12}), counted({"sentences": 3})
-    ('12 questions with 36 contexts', '12 questions', '3 sentences')
+    >>> counted({"questions": 12, "contexts": 36}), counted({"questions": 12, "contexts": 12}), counted({"sentences": 1})
+    ('12 questions with 36 contexts', '12 questions', '1 sentence')
     """
     (noun, count), *more = counts.items()
-    return f"{count} {noun}" + "".join(f" with {number} {other}" for other, number in more if number != count)
+    parts = [(noun, count), *((other, number) for other, number in more if number != count)]
+    return " with ".join(f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in parts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lamina.augment.per_epoch import examples_of_epoch
+from lamina.augment.unanswerable import with_some_unanswerable
 from lamina.data.examples import Example
 from lamina.data.in_memory import examples_of
 from lamina.data.sources import load_examples
@@ -15,6 +16,7 @@ from lamina.data.splits import (
     choose_contexts,
     first_questions,
     hold_out_articles,
+    holdout_share,
     questions_of,
     sample_questions,
     without_unseen,
@@ -66,13 +68,17 @@ class Questions:
         """Return the splits; whole articles are held out.
 
         `data.fraction` and `data.contexts` reduce the training split alone. So all fractions have the same held-out split,
-        and the threshold is fitted on all contexts of a question.
+        and the threshold is fitted on all contexts of a question. If `augment.unanswerable` is set and no held-out question
+        is unanswerable, the held-out split gets synthetic ones too. Without any, no threshold for "no answer" can be fitted.
         """
         data = task.data
         examples = sample_questions(self._cached(task, data.train, files), data.questions, seed)
-        kept, held_out = hold_out_articles(examples, data.holdout, seed)
+        share = holdout_share(data.holdout, len(questions_of(examples)))
+        kept, held_out = hold_out_articles(examples, share, seed)
         kept = choose_contexts(without_unseen(kept, held_out), data.contexts, data.choose, seed)
         train = sample_questions(kept, data.share(len(questions_of(kept))), seed)
+        if task.augment.unanswerable is not None:
+            held_out = with_some_unanswerable(held_out, task.augment.unanswerable, seed)
         return Splits(train, held_out, self.dev(task, files) if dev else [])
 
     def dev(self, task: TaskOptions, files: FileCache) -> list[Example]:

@@ -23,7 +23,7 @@ from lamina.data.labels import Labels, labels_in
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.sentences import SentenceReading
 from lamina.data.sources import load_sentences
-from lamina.data.splits import every, hold_out_sentences, per_class, sample
+from lamina.data.splits import every, hold_out_sentences, holdout_share, per_class, sample
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows
 from lamina.errors import LaminaError, LaminaWarning
@@ -88,7 +88,8 @@ class Sentences:
         sentences = self._cached(data, data.train, files)
         if data.dev_every is not None:
             sentences, _ = every(sentences, data.dev_every)
-        left, held_out = hold_out_sentences(sample(sentences, data.questions, seed), data.holdout, seed)
+        drawn = sample(sentences, data.questions, seed)
+        left, held_out = hold_out_sentences(drawn, holdout_share(data.holdout, len(drawn)), seed)
         chosen = per_class(left, data.per_class, seed)
         return Splits(sample(chosen, data.share(len(chosen)), seed), held_out, self.dev(task, files) if dev else [])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,6 +79,9 @@ def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, memories: Sequence[Remembers] = ()
 ) -> State:
     try:
+        with zipfile.ZipFile(path) as archive:  # torch does not compare the checksums in its file
+            if damaged := archive.testzip():
+                raise zipfile.BadZipFile(f"{damaged} differs from its checksum")
         content: _Content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise LaminaError(f"{path}: the checkpoint cannot be read ({error}). Fix: delete it to train from the start") from error

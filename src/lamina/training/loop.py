@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lamina.config.train_options import TrainOptions
 from lamina.data.batches import Batch
@@ -69,20 +69,19 @@ def fit(
             totals = {name: losses[name].counts(batch for of, batch in step if of == name) for name, _ in step}
             model.train()
             of_task = dict.fromkeys(totals, 0.0)
+            added: dict[str, float] = {}  # the terms beside the objectives
             for number, (task, batch) in enumerate(step):
                 torch.manual_seed(seed_of(options.seed, epoch, state.step, number))
                 moved = batch.to(device)
                 with autocast(device, optimisation.precision):
                     outputs = model(moved, task)
-                share = losses[task](model, moved, outputs, totals[task])
+                parts = losses[task].parts(model, moved, outputs, totals[task])  # [terms]
+                share = parts.sum()
                 _check_finite("loss", share.item(), state.step, [(task, batch)])
-                if not share.requires_grad:
-                    raise LaminaError(
-                        f"tune: the loss of task {task!r} depends on no trainable parameter. "
-                        "Fix: raise tune.layers or choose another head"
-                    )
+                _check_trains(task, share)
                 share.backward()  # type: ignore[no-untyped-call]
                 of_task[task] += share.item()
+                _count_terms(added, losses, task, parts.tolist())
                 state.costs.count(batch.mask)
                 if gradients is not None and (number + 1 == len(step) or step[number + 1][0] != task):
                     gradients.collect()
@@ -91,13 +90,16 @@ def fit(
             norm = nn.utils.clip_grad_norm_(trainable, options.clip).item()
             _check_finite("norm of the gradient", norm, state.step, step)
             rate = share_of_peak(options, (state.step + 0.5) / len(steps), epochs)
+            for term in remembering:
+                term.before_step(model)
             update_weights(optimisation.optimizer, rate, options.lr)
             for term in remembering:
                 term.after_step(model)
 
             loss = sum(of_task.values())
+            tables = {"losses": of_task if len(losses) > 1 else {}, "terms": added}  # empty ones are left out
             entry = {"loss": loss, "lr": rate * options.lr, "norm": norm}
-            loop.finish(epoch, loss, {**entry, "losses": of_task} if len(losses) > 1 else entry)
+            loop.finish(epoch, loss, {**entry, **{name: value for name, value in tables.items() if value}})
 
             if state.step in evaluations.at:
                 score = _evaluate(optimisation, evaluations, recorder, progress)
@@ -128,6 +130,24 @@ def _evaluate(optimisation: Optimisation, evaluations: Evaluations, recorder: Re
     scores = ", ".join(f"{name} {value:.2f}" for name, value in evaluation.metrics.items())
     progress.say(f"step {state.step}: {scores}")
     return evaluation.score
+
+
+def _count_terms(counted: dict[str, float], losses: Mapping[str, Loss], task: str, parts: Sequence[float]) -> None:
+    """Add a micro-batch's values of the terms beside a task's objective, with all weights, as they are in the loss.
+
+    With several tasks, the name of the task comes first: "mood.distil".
+    """
+    prefix = f"{task}." if len(losses) > 1 else ""
+    for term, value in zip(losses[task].terms[1:], parts[1:], strict=True):  # the first is the objective
+        name = prefix + term.name
+        counted[name] = counted.get(name, 0.0) + value
+
+
+def _check_trains(task: str, loss: Tensor) -> None:
+    if not loss.requires_grad:
+        raise LaminaError(
+            f"tune: the loss of task {task!r} depends on no trainable parameter. Fix: raise tune.layers or choose another head"
+        )
 
 
 def _check_finite(name: str, value: float, number: int, step: Sequence[tuple[str, Batch]]) -> None:

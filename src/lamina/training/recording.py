@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from lamina.errors import LaminaWarning
 from lamina.objectives import Remembers
 from lamina.training.checkpoint import State, load_checkpoint, save_checkpoint
 
@@ -30,7 +32,7 @@ class Recorder:
     """``with Recorder(...) as recorder``: writes entries to the metrics file, and its state to the checkpoint.
 
     It starts from the checkpoint if there is one. It removes the lines that were written after the checkpoint, because the
-    resumed run writes them again.
+    resumed run writes them again. If lines from before the checkpoint are missing, it warns and keeps the whole lines.
     """
 
     def __init__(
@@ -46,9 +48,23 @@ class Recorder:
         self.state = load_checkpoint(checkpoint, model, optimizer, memories) if checkpoint.exists() else State()
 
     def __enter__(self) -> Recorder:
+        length = self._whole_lines()
         self._metrics = self._path.open("ab")
-        self._metrics.truncate(self.state.metrics_bytes)
+        self._metrics.truncate(length)  # never more than the file has: that would fill it up with NUL bytes
         return self
+
+    def _whole_lines(self) -> int:
+        """Return the length of the whole lines from before the checkpoint. Warn if some of them are missing."""
+        wanted = self.state.metrics_bytes
+        found = self._path.read_bytes()[:wanted] if self._path.exists() else b""
+        length = found.rfind(b"\n") + 1
+        if length < wanted:
+            message = (
+                f"{self._path}: has {length:,} of the {wanted:,} bytes from before step {self.state.step}, "
+                "where the run resumes. The other lines are lost. The weights do not change"
+            )
+            warnings.warn(message, LaminaWarning, stacklevel=4)
+        return length
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._metrics.close()

@@ -15,18 +15,20 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from lamina.augment.synonyms import synonyms_file
 from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
 from lamina.config.parse import Settings, parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device, choose_precision
+from lamina.data.splits import FEWEST_HELD_OUT
 from lamina.encoder import load as encoders
 from lamina.encoder.files import sha256_of
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.model import Model
 from lamina.model.weights import trained_weights
 from lamina.objectives import Remembers
-from lamina.tasks.checks import build_on_meta, resolved
+from lamina.tasks.checks import build_on_meta, of_task, resolved
 from lamina.tasks.kind import DataLike, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
@@ -171,8 +173,11 @@ def _fit(
     if any(task.augment.per_epoch for task in recipe.tasks.values()):
         progress.say("planning: augmenting the texts of every epoch once, to count its steps")
     known = begun["steps"] if begun else None
+    if options.minutes is not None and known is None:
+        progress.say("planning: measuring the speed, to find the steps that fit into train.minutes")
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
     _warn_of_late_terms(memories, len(plan))
+    _warn_of_small_data(recipe, data, len(plan))
     info["steps"] = len(plan)
     write_json(run.info, info)
     points = evaluation_points(plan, plan.epoch_items, options.evaluate_every)
@@ -205,6 +210,20 @@ def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
         if term.waits >= steps:
             message = f"terms.{term.name}: begins after {term.waits} steps, but the run has {steps}. Fix: let it begin earlier"
             warnings.warn(message, LaminaWarning, stacklevel=4)
+
+
+def _warn_of_small_data(recipe: Recipe, data: TrainingData, steps: int) -> None:
+    """Warn if so few examples are held out that the checkpoint and the threshold are mostly chance."""
+    for name, task in recipe.tasks.items():
+        kind = kind_of(task)
+        noun, held_out = next(iter(kind.counts(data.holdout[name].examples).items()))
+        if 0 < held_out <= FEWEST_HELD_OUT:
+            trained = next(iter(kind.counts(data.train[name].examples).values()))
+            message = (
+                f"{trained} {noun} to train on in {steps} steps, and {held_out} held out to choose the checkpoint and the "
+                "threshold, are few: expect poor and unsteady scores. Fix: train on more data, or raise train.epochs"
+            )
+            warnings.warn(of_task(name, f"data.train: {message}"), LaminaWarning, stacklevel=4)
 
 
 def _finish(
@@ -241,7 +260,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
         below = os.path.relpath(folder.resolve(), run.path.resolve())  # so a folder of runs can be moved
         info = {**info, "encoder": {**info["encoder"], "folder": below}}
-    write_json(run.info, {**info, "finished": True})
+    run.finish(info)
 
 
 def _check_folder(run: Run, *, resume: bool) -> None:
@@ -292,7 +311,7 @@ def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> RunIn
         "versions": versions(),
         "seed": recipe.train.seed,
         "encoder": {"name": data.source.name, "sha256": encoders.digest(data.source)},
-        "synonyms": [sha256_of(expanded(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
+        "synonyms": [sha256_of(synonyms_file(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
         "windows": [one.windows.fingerprint for split in (data.train, data.holdout) for one in split.values()],
         "device": str(device),
         "threads": torch.get_num_threads(),

@@ -56,15 +56,73 @@ def scatter_plot(
         axes[0].figure.suptitle(title)
 
 
+def bar_plot(path: Path, panels: Mapping[str, Mapping[str, Mapping[str, float]]], *, y: str) -> None:
+    """Write a picture with one panel for each title, and in it bars by label, side by side for each series.
+
+    The ending of `path` is the format, .png or .svg. A series may lack a label.
+    """
+    with _panels(path, len(panels)) as axes:
+        for panel, (title, series) in zip(axes, panels.items(), strict=True):
+            labels = list(dict.fromkeys(label for values in series.values() for label in values))
+            width = 0.8 / max(1, len(series))
+            for number, (name, values) in enumerate(series.items()):
+                places = [labels.index(label) + (number - (len(series) - 1) / 2) * width for label in values]
+                panel.bar(places, list(values.values()), width, label=name)
+            panel.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+            panel.set(title=title)
+            if len(series) > 1:
+                panel.legend()
+        axes[0].set(ylabel=y)
+
+
+def share_plot(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str, diagonal: bool = False) -> None:
+    """Write a picture with lines whose x and y are shares from 0 to 1; `diagonal` adds the line of equal shares."""
+    with _panels(path, len(panels)) as axes:
+        for panel, (title, series) in zip(axes, panels.items(), strict=True):
+            if diagonal:
+                panel.plot([0, 1], [0, 1], color="tab:gray", linestyle="--")
+            for name, points in series.items():
+                panel.plot([point[0] for point in points], [point[1] for point in points], marker=".", label=name)
+            panel.set(xlabel=x, title=title, xlim=(0, 1), ylim=(0, 1))
+            if len(series) > 1:
+                panel.legend()
+        axes[0].set(ylabel=y)
+
+
+def confusion_plot(path: Path, panels: Mapping[str, Sequence[Sequence[int]]], classes: Sequence[str]) -> None:
+    """Write a picture with one confusion matrix for each title. Colours are shares of the gold class."""
+    with _panels(path, len(panels)) as axes:
+        for panel, (title, counts) in zip(axes, panels.items(), strict=True):
+            shares = [[count / max(1, sum(row)) for count in row] for row in counts]
+            panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            for row, values in enumerate(counts):
+                for column, count in enumerate(values):
+                    colour = "white" if shares[row][column] > 0.5 else "black"
+                    panel.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
+            panel.set_xticks(range(len(classes)), classes, rotation=30, ha="right")
+            panel.set_yticks(range(len(classes)), classes)
+            panel.set(xlabel="predicted", title=title)
+        axes[0].set(ylabel="gold")
+
+
+def check_plots(where: str) -> None:
+    """Raise LaminaError if matplotlib is missing. `where` is the option or file that needs it."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise LaminaError(f"{where}: pictures need matplotlib. Fix: pip install 'lamina-qa[plots]'") from None
+
+
 @contextmanager
 def _panels(path: Path, count: int) -> Iterator[list[Axes]]:
-    """Yield `count` panels to draw on, and write them as a PNG file at the end."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # draws without a screen
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise LaminaError(f"{path}: pictures need matplotlib. Fix: pip install 'lamina-qa[plots]'") from None
-    figure = Figure(figsize=(2 + 4 * count, 4.5), layout="constrained")
-    yield list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
+    """Yield `count` panels to draw on, and write them at the end. The ending of `path` is the format, .png or .svg."""
+    check_plots(str(path))
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # draws without a screen
+    from matplotlib.figure import Figure
+
+    with rc_context({"text.parse_math": False}):  # a name may have dollar signs
+        figure = Figure(figsize=(2 + 4 * count, 4.5), layout="constrained")
+        yield list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
     with replacing(path) as draft:
-        FigureCanvasAgg(figure).print_figure(str(draft), format="png")
+        FigureCanvasAgg(figure).print_figure(str(draft), format=path.suffix[1:])

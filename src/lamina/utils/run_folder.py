@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from lamina.errors import LaminaError
+from lamina.utils.checksums import crc32_of
 from lamina.utils.files import read_json, write_json
 
 FORMAT = 2  # of run.json; this version reads format 1 too
@@ -18,6 +19,7 @@ _COPY_OR_TRAIN = "copy the run folder again, or train the run again"
 _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a decision in format 1
 # The kind of task by objective in format 1; all others are sentences. Do not add to it: format 1 has no newer heads.
 _KINDS = {"span": "spans", "answerability": "answerability"}
+_CHECKED = ("model.safetensors", "tokenizer.json", "encoder.json")  # files with a checksum in run.json
 
 
 _SPLITS = ("train", "dev")
@@ -48,6 +50,7 @@ class RunInfo(TypedDict, total=False):
     chosen_step: int
     stopped_early: bool
     costs: dict[str, float]
+    checksums: dict[str, str]  # by file name; runs of older versions have none
     average: AverageInfo  # only in a run made by averaging the weights of others
     finished: bool
 
@@ -78,7 +81,7 @@ class Run(TrainingFolder):
     """The paths of a run folder, which `lamina train` writes.
 
     - ``run.json``: format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score on the
-      held-out split, costs
+      held-out split, costs. It also holds checksums of the model's files
     - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it. Files of ``data/`` are named by their
       path from the run folder, as in ``run:data/train.jsonl``, so that the folder can be moved
     - ``encoder.json``: the encoder's shape
@@ -183,6 +186,35 @@ class Run(TrainingFolder):
                 if table.get(split) and Path(table[split]).parent == owner / "data":
                     table[split] = _OWN + Path(os.path.relpath(table[split], here)).as_posix()
         write_json(self.recipe, values)
+
+    def finish(self, info: RunInfo) -> None:
+        """Write run.json, which marks the run as finished. Call it last: it has the checksums of the other files.
+
+        Args:
+            info: The content of run.json. The fields `checksums` and `finished` are replaced.
+        """
+        present = [name for name in _CHECKED if (self.path / name).is_file()]
+        checksums = {name: crc32_of(self.path / name) for name in present}
+        write_json(self.info, {**info, "checksums": checksums, "finished": True})
+
+    def check_files(self) -> None:
+        """Compare the weights, the tokenizer and the encoder's shape with their checksums in run.json.
+
+        A damaged file would often load without an error and give wrong answers. Runs of older versions have no checksums.
+
+        Raises:
+            LaminaError: A file differs from its checksum.
+        """
+        recorded = read_object(self.info).get("checksums", {})
+        if not isinstance(recorded, dict):
+            raise LaminaError(f"{self.info}: checksums is not a table. Fix: {_COPY_OR_TRAIN}")
+        for name in _CHECKED:
+            file, wanted = self.path / name, recorded.get(name)
+            if wanted is not None and file.is_file() and (found := crc32_of(file)) != wanted:
+                raise LaminaError(
+                    f"{file}: has the checksum {found}, but run.json has {wanted}, so the file changed after the run. "
+                    f"Fix: {_COPY_OR_TRAIN}; if you changed it on purpose, remove its checksum from run.json"
+                )
 
     @classmethod
     def open(cls, path: Path) -> Run:

@@ -148,7 +148,7 @@ def test_killed_and_interrupted_search_resumes_to_the_same_result(grid: Path, fo
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert errors.decode().endswith("lamina: interrupted. Fix: run the same command with --resume to continue\n")
+    assert errors.decode().endswith("lamina: interrupted. Fix: to continue, run the command again, with --resume\n")
     assert not last.finished and last.checkpoint.exists()
 
     result = tune(folder, "killed", "--resume")
@@ -226,7 +226,7 @@ def test_search_resumes_only_with_the_same_recipe_and_space(grid: Path, folder: 
             "window.length: is 9999, but tiny has 512 positions. Fix: set window.length to at most 512",
         ),
         ("train.lr = [1e-4]", ["data.holdout=0"], "data.holdout: is 0, but a search scores its trials on the held-out split"),
-        ("train.lr = [1e-4]", ["data.train=nowhere.json"], "nowhere.json: "),
+        ("train.lr = [1e-4]", ["data.train=nowhere.json", "data.dev="], "nowhere.json: "),
     ],
 )
 def test_mistakes_print_one_line_before_any_training(

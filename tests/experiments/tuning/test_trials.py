@@ -141,3 +141,18 @@ def test_without_halving_nothing_is_stopped(tmp_path: Path) -> None:
         assert database.tell(1, 10.0, 1.0).state == "done"
         failed = database.fail(0, "the loss is nan")
         assert (failed.state, failed.problem, failed.score) == ("failed", "the loss is nan", None)
+
+
+@pytest.mark.parametrize("names", [("q?1", "q?2"), ("%41", "A"), ("a#1", "a#2"), ("{x}", "{y}"), ("s p", "s+p")])
+def test_folders_with_special_characters_have_their_own_studies(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Use characters that have a meaning in a URL or in Optuna's template of one."""
+    wanted = space({"train.lr": [0.1, 0.2]})
+    for name, score in zip(names, (1.0, 2.0), strict=True):
+        path = tmp_path / name / "study.db"
+        path.parent.mkdir()
+        trials = run_all(path, wanted, lambda trial, score=score: score)  # type: ignore[misc]
+        assert path.is_file()
+        assert [trial.score for trial in trials] == [score, score]
+        with closing(TrialDatabase(path, wanted)) as reopened:
+            assert reopened.trials() == trials
+            assert reopened.begin() is None

@@ -11,7 +11,9 @@ so with several workers their speed decides which trials are stopped.
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +24,7 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from optuna.trial import Trial as Running
+from sqlalchemy.pool import QueuePool
 
 from lamina.experiments.tuning.space import Range, Settings, Space, as_text
 
@@ -54,7 +57,9 @@ class TrialDatabase:
     def __init__(self, path: Path, space: Space) -> None:
         logging.set_verbosity(logging.WARNING)
         self._space = space
-        self._storage = RDBStorage(f"sqlite:///{path}")
+        # A path in the URL would need escapes (`?`, `%`, `{`) that depend on the version of SQLAlchemy.
+        connect = partial(sqlite3.connect, path, check_same_thread=False)
+        self._storage = RDBStorage("sqlite://", engine_kwargs={"creator": connect, "poolclass": QueuePool})
         self._study = create_study(
             storage=self._storage,
             study_name="lamina",
