@@ -146,6 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
             elif line["key"] == "file":
                 assert value["encoding"] == "base64"
                 repository.branches[branch][value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "deletedFile":
+                del repository.branches[branch][value["path"]]
             else:
                 self._json({"error": f"unknown operation {line['key']}"}, 400)
                 return

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lamina.config.parse import parse_recipe, read_recipe
@@ -111,7 +112,7 @@ def test_set_changes_one_stage(file: Path) -> None:
         with pytest.raises(LaminaError) as caught:
             read_recipe(file, [STAGES, setting])
         fix = "Fix: set a field of one of them, such as mixer.0.type, or set mixer itself"
-        assert str(caught.value) == f"--set {setting}: mixer is a list of 3 tables. {fix}"
+        assert str(caught.value) == f"{setting.partition('=')[0]}: mixer is a list of 3 tables. {fix}"
 
 
 def test_the_last_setting_wins(file: Path) -> None:
@@ -120,8 +121,32 @@ def test_the_last_setting_wins(file: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["train.epochs", "=3", "", " =3"])
 def test_a_setting_without_name_or_value(file: Path, setting: str) -> None:
-    with pytest.raises(LaminaError, match=r"--set .*table\.field=value"):
+    with pytest.raises(LaminaError, match=r"^setting .*: a name or a value is missing\. Fix: write table\.field=value$"):
         read_recipe(file, [setting])
+
+
+def test_values_of_a_mapping_are_used_as_they_are(file: Path) -> None:
+    recipe = read_recipe(file, {"data.dev": None, "data.train": "a😀\\.csv", "data.columns": {"first": "x", "second": None}})
+    assert (recipe.main.data.dev, recipe.main.data.train) == (None, "a😀\\.csv")
+    assert (recipe.main.data.columns.first, recipe.main.data.columns.second) == ("x", None)
+    assert read_recipe(file, {"data": {"train": Path("a b.csv")}, "train.lr": np.float64(0.5)}).train.lr == 0.5
+    assert read_recipe(file, {"data.columns": recipe.main.data.columns}).main.data.columns == recipe.main.data.columns
+    assert read_recipe(file, {"data.train": "true", "data.dev": None}).main.data.train == "true", "a text is no TOML"
+    tasks = {name: {"data": {"train": "t", "dev": "d"}} for name in ("one", "two")}
+    several = parse_recipe({"tasks": tasks}, {"data.dev": None, "tasks.two.weight": 3})
+    assert [task.data.dev for task in several.tasks.values()] == [None, None] and several.tasks["two"].weight == 3
+
+
+def test_an_empty_value_removes_a_field(file: Path) -> None:
+    assert read_recipe(file, ["train.epochs="]).train.epochs == read_recipe(file, {"train.epochs": None}).train.epochs
+    assert read_recipe(file, ["train.epochs="]).train.epochs == parse_recipe({"data": {"train": "t"}}).train.epochs
+    assert read_recipe(file, {"terms.rdrop": None, "nothing.at.all": None}) == read_recipe(file)
+
+
+@pytest.mark.parametrize("settings", ["train.epochs=1", [1], {1: 2}, 3, [b"train.epochs=1"]])
+def test_settings_of_a_wrong_type(file: Path, settings: Any) -> None:
+    with pytest.raises(TypeError, match="settings must"):
+        read_recipe(file, settings)
 
 
 def test_a_setting_below_a_value(file: Path) -> None:
@@ -241,7 +266,9 @@ def test_a_misspelt_table_is_reported_before_the_missing_one() -> None:
 
 def test_a_missing_field_is_named() -> None:
     for values, name in (({}, "data"), ({"data": {"dev": "d"}}, r"data\.train")):
-        with pytest.raises(LaminaError, match=rf"^recipe: {name}: is missing\. Fix: set {name} in the recipe or with --set$"):
+        with pytest.raises(
+            LaminaError, match=rf"^recipe: {name}: is missing\. Fix: set {name} in the recipe or in the settings \(--set\)$"
+        ):
             parse_recipe(values)
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lamina
@@ -98,10 +99,33 @@ def test_wrong_types_raise(reader: lamina.Reader, arguments: tuple[Any, Any], me
 def test_wrong_numbers_raise(reader: lamina.Reader, folder: Path) -> None:
     with pytest.raises(TypeError, match="top_k must be a whole number, not str"):
         reader.answer("Who?", "a text", top_k="3")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="top_k must be 1 or more, not 0"):
+        reader.answer("Who?", "a text", top_k=0)
+    number_of_numpy: Any = np.float32(1e6)
+    wrong: list[Any] = ["1", True, [1]]
+    for threshold in wrong:
+        with pytest.raises(TypeError, match="threshold must be a number, not "):
+            reader.answer("Who?", "a text", threshold=threshold)
+    assert reader.answer("Who?", "a text", threshold=number_of_numpy) == reader.answer("Who?", "a text", threshold=1e6)
+    threads: list[Any] = ["2", 1.5, True]
+    for number in threads:
+        with pytest.raises(TypeError, match=f"threads must be a whole number, not {type(number).__name__}"):
+            lamina.load(folder / "run", threads=number)
     with pytest.raises(ValueError, match="threads must be 1 or more, not -1"):
         lamina.load(folder / "run", threads=-1)
     with pytest.raises(TypeError, match="model must be a path or a hub id, not NoneType"):
         lamina.load(None)  # type: ignore[arg-type]
+
+
+def test_raw_predictions_need_examples(reader: lamina.Reader) -> None:
+    wrong: list[Any] = [[{"question": "Who?", "context": "a text"}], "dev.json", None]
+    for examples in wrong:
+        with pytest.raises(TypeError, match=r"^examples must be (Example objects, but one is dict|a list of Example, not )"):
+            reader.predict(examples)
+
+
+def test_repr_of_a_run() -> None:
+    assert repr(lamina.Run(Path("runs/x"))) == "Run('runs/x')"
 
 
 SCRIPT = Path(__file__).with_name("user_script.py")
@@ -134,23 +158,6 @@ def test_the_types_of_the_public_names_suit_a_strict_user(tmp_path: Path) -> Non
 
 
 PUBLIC = [getattr(lamina, name) for name in lamina.__all__ if name != "__version__"]
-FUNCTIONS = [one for one in PUBLIC if inspect.isfunction(one)]
-METHODS = [
-    method
-    for owner in (lamina.Reader, lamina.Document)
-    for name, method in inspect.getmembers(owner, inspect.isfunction)
-    if not name.startswith("_")
-]
-
-
-@pytest.mark.parametrize("function", [*FUNCTIONS, *METHODS], ids=lambda function: function.__qualname__)
-def test_docstrings_name_every_argument(function: Any) -> None:
-    documented = inspect.getdoc(function) or ""
-    first = documented.splitlines()[0]
-    assert first.split()[0] in ("Read", "Return", "Train", "Upload", "Write") and first.endswith((".", ":")), first
-    names = [name for name in inspect.signature(function).parameters if name != "self"]
-    block = documented.partition("Args:")[2].partition("Returns:")[0].partition("Raises:")[0]
-    assert [name for name in names if not re.search(rf"^ +\**{name}: ", block, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("owner", [one for one in PUBLIC if inspect.isclass(one)], ids=lambda owner: owner.__name__)

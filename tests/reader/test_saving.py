@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from lamina.data.squad import to_squad
 from lamina.reader.model_card import model_card
 from tests import tiny
 from tests.golden import TRAINED
-from tests.hub_server import TOKEN, running_hub
+from tests.hub_server import TOKEN, Hub, Repository, running_hub
 
 STORY = "The heron was born in 1807. It lives in a ruined mill by the sea."
 QUESTIONS = ["When was the heron born?", "Where does the heron live?", "Who painted the heron?"]
@@ -49,7 +50,13 @@ def test_a_saved_run_has_the_same_answers_and_no_training_state(folder: Path, tm
     assert {file.name for file in saved.path.iterdir()} == FILES
     again = lamina.load(saved.path, device="cpu")
     assert replies(again) == replies(reader)
-    assert again.decision == reader.decision and again.recipe == reader.recipe
+    names = {"data.train": "train.json", "data.dev": "dev.json"}
+    assert again.decision == reader.decision and again.recipe == lamina.read_recipe(run.recipe, names)
+    for file in FILES - {"tokenizer.json"}:
+        assert (
+            str(tmp_path).encode() not in (saved.path / file).read_bytes()
+            and str(folder).encode() not in (saved.path / file).read_bytes()
+        ), f"{file} names a folder of this machine"
     assert again.evaluate(str(folder / "dev.json")) == reader.evaluate(str(folder / "dev.json"))
     twice = lamina.load(again.save(tmp_path / "twice").path, device="cpu")
     assert replies(twice) == replies(reader)
@@ -65,6 +72,8 @@ def test_a_frozen_encoder_in_a_folder_is_saved_with_the_model(folder: Path, tmp_
     (tmp_path / "frozen" / "recipe.json").write_text(json.dumps(recipe))
     reader = lamina.load(tmp_path / "frozen", device="cpu")
     saved = reader.save(tmp_path / "saved")
+    for file in (saved.recipe, saved.info, saved.path / "README.md"):
+        assert str(tmp_path) not in file.read_text()
     assert saved.model.stat().st_size > 10 * (tmp_path / "frozen" / "model.safetensors").stat().st_size
     expected = replies(reader)
     shutil.rmtree(tmp_path / "checkpoint")
@@ -119,7 +128,7 @@ def test_the_model_card_names_the_data_the_scores_and_the_use(folder: Path, tmp_
     assert f"| main | dev | F1 | {scores['tuned']['f1']:.2f} |" in card.text
     code = card.text.split("```python\n")[1].split("```")[0]
     assert len([line for line in code.splitlines() if line]) <= 5
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert "confidence" in done.stdout
 
 
@@ -135,6 +144,32 @@ def test_the_model_card_names_datasets_that_others_can_load() -> None:
         ("fables-similarity", "pearsonr"): 0.8,
     }
     assert front.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_the_model_card_knows_configs_and_local_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = lamina.read_recipe("quickstart", {"data.train": "ada/tales/plain:train", "data.dev": "ada/tales/plain:dev"})
+    text = model_card(recipe, None, name="tales", parameters=1, version="1")
+    front: Any = ModelCard(text).data
+    assert front.datasets == ["ada/tales"]
+    (tmp_path / "ada" / "tales").mkdir(parents=True)
+    (tmp_path / "ada" / "tales" / "train.csv").write_text("question,context,answer\n")
+    recipe = lamina.read_recipe("quickstart", {"data.train": "ada/tales:train", "data.dev": None})
+    text = model_card(recipe, None, name="tales", parameters=1, version="1")
+    front = ModelCard(text).data
+    assert front.datasets is None and "a file of the author" in text
+
+
+def test_the_model_card_claims_no_fit_that_did_not_happen() -> None:
+    usual, none, foreign = (
+        model_card(lamina.read_recipe("quickstart", settings), None, name='a "tale"', parameters=1, version="1")
+        for settings in ({}, {"data.holdout": 0}, {"data.train": "", "data.dev": None})
+    )
+    assert "threshold for no answer was fitted on the held-out split" in usual and "% were held out" in usual
+    for text in (none, foreign):
+        assert "was not fitted on any text" in text and "was fitted on" not in text and "% were held out" not in text
+    code = usual.split("```python\n")[1].split("```")[0]
+    assert next(node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)) == 'a "tale"'
 
 
 def test_the_model_card_of_sentence_tasks(tmp_path: Path) -> None:
@@ -178,6 +213,64 @@ try:
 except lamina.LaminaError as error:
     print(error)
 """
+TOKENS = """
+import os, sys, lamina
+reader = lamina.load(sys.argv[1], device="cpu")
+token = os.environ.pop("HF_TOKEN")
+print(reader.push_to_hub("ada/mill", private=True, token=token + "\\n"))
+assert lamina.load("ada/mill", token=" " + token + "\\n", device="cpu").answer("Who?", "Ada.").question == "Who?"
+for secret in ("hf_SECRET\\n", "hf_SEC\\nRET", "hf_SEC\\x00RET"):
+    for call in (lambda: reader.push_to_hub("ada/mill", token=secret), lambda: lamina.load("ada/other", token=secret)):
+        try:
+            call()
+        except lamina.LaminaError as error:
+            assert "SEC" not in str(error) and "RET" not in str(error), str(error)
+        else:
+            raise SystemExit("a wrong token was accepted")
+"""
+PUSH_TWICE = """
+import sys, lamina
+scored, unscored = (lamina.load(path, device="cpu") for path in sys.argv[1:])
+scored.push_to_hub("ada/mill")
+unscored.push_to_hub("ada/mill")
+"""
+
+
+CHECKPOINT = """
+import sys, lamina
+reader = lamina.load("ada/qa", revision="main", device="cpu")
+assert reader.recipe.encoder.model == "ada/qa", reader.recipe.encoder.model
+assert "ada/qa" in (reader.save(sys.argv[1]).path / "README.md").read_text()
+"""
+
+
+def with_hub(script: str, *arguments: str | Path, home: Path, repositories: dict[str, Repository] | None = None) -> Hub:
+    """Run a script with a small hub on this machine, and return the hub."""
+    with running_hub() as hub:
+        hub.repositories |= repositories or {}
+        hidden = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        environment = hidden | {"HF_ENDPOINT": hub.address, "HF_HOME": str(home), "HF_TOKEN": TOKEN}
+        run = [sys.executable, "-c", script, *map(str, arguments)]
+        done = subprocess.run(run, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+    return hub
+
+
+def test_tokens_are_stripped_and_never_shown(folder: Path, tmp_path: Path) -> None:
+    hub = with_hub(TOKENS, folder / "frozen", home=tmp_path / "home")
+    assert set(hub.repositories["ada/mill"].branches["main"]) == FILES
+
+
+def test_a_checkpoint_of_a_revision_keeps_its_name(tmp_path: Path) -> None:
+    checkpoint = Repository(private=False)
+    checkpoint.branches["main"] = {file.name: file.read_bytes() for file in TRAINED.iterdir()}
+    with_hub(CHECKPOINT, tmp_path / "saved", home=tmp_path / "home", repositories={"ada/qa": checkpoint})
+
+
+def test_an_upload_leaves_no_file_of_an_older_model(folder: Path, tmp_path: Path) -> None:
+    unscored = lamina.train(folder / "small.toml", tmp_path / "run", dev=False, settings={"train.epochs": 0.1})
+    hub = with_hub(PUSH_TWICE, folder / "frozen", unscored.path, home=tmp_path / "home")
+    assert set(hub.repositories["ada/mill"].branches["main"]) == FILES - {"scores.json"}
 
 
 def test_a_model_goes_to_the_hub_and_comes_back(folder: Path, tmp_path: Path) -> None:

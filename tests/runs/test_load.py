@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import lamina as library
 from lamina.data.squad import to_squad
@@ -20,6 +22,7 @@ from lamina.runs.scored_run import ScoredRun
 from lamina.utils.run_folder import Run
 from tests import tiny
 from tests.command import lamina
+from tests.golden import TRAINED
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +33,32 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
     assert lamina("train", folder / "small.toml", "--out", folder / "run", "--set", "train.epochs=0.5").code == 0
     return folder / "run"
+
+
+def test_the_recipe_of_a_run_cannot_allow_a_pickle(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(TRAINED, tmp_path / "encoder")
+    torch.save(load_file(TRAINED / "model.safetensors"), tmp_path / "encoder" / "pytorch_model.bin")
+    (tmp_path / "encoder" / "model.safetensors").unlink()
+    settings = {
+        "encoder.model": str(tmp_path / "encoder"),
+        "encoder.pretrained": True,
+        "encoder.allow_pickle": True,
+        "tune.layers": 0,
+        "train.epochs": 0.1,
+    }
+    frozen = library.train(run.parent / "small.toml", tmp_path / "frozen", settings=settings)
+    message = r"frozen: the run holds only what it trained.*a pickle file.*Fix: if you trust.*allow it by --allow-pickle"
+    with pytest.raises(LaminaError, match=message):
+        library.load(frozen.path, device="cpu")
+    again = library.train(frozen.recipe, tmp_path / "again")
+    assert again.model.read_bytes() == frozen.model.read_bytes(), "who trains with this recipe allows what it says"
+    question = "When was the heron born?", "The heron was born in 1807."
+    expected = library.load(frozen.path, device="cpu", allow_pickle=True).answer(*question)
+    plain = library.load(frozen.path, device="cpu", allow_pickle=True).save(tmp_path / "saved")
+    assert library.load(plain.path, device="cpu").answer(*question) == expected
+    with pytest.raises(LaminaError, match="a pickle file"):
+        average([frozen.path, again.path], tmp_path / "average")
+    assert average([frozen.path, again.path], tmp_path / "average", allow_pickle=True).finished
 
 
 def damaged(run: Path, tmp_path: Path, **changes: Any) -> Path:

@@ -110,7 +110,7 @@ def test_resume_with_other_synonyms_raises(tmp_path: Path) -> None:
     def edit() -> None:
         words.write_text("river\tbrook\n")
 
-    with pytest.raises(LaminaError, match=r"run: augment\.eda\.synonyms changed since this run began\. Fix: use another --out"):
+    with pytest.raises(LaminaError, match=r"run: augment\.eda\.synonyms changed since this run began\. Fix: use another"):
         stopped_and_resumed(made, tmp_path / "run", before=2, meanwhile=edit)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,11 @@ import pandas
 import pytest
 
 import lamina
-from lamina.data.examples import Example, Sentence
+from lamina.data.examples import Sentence
 from lamina.data.sources import load_examples, load_sentences
+from lamina.data.squad import to_squad
+from lamina.experiments.average import average
+from lamina.utils.locks import alone
 from tests import tiny
 
 EXAMPLES = tiny.corpus(6)
@@ -71,8 +77,8 @@ def test_a_file_of_the_same_rows_trains_the_same_model(run: lamina.Run, recipe: 
 
 def test_the_run_holds_its_data_and_its_recipe_trains_again(run: lamina.Run, tmp_path: Path) -> None:
     data = json.loads(run.recipe.read_text())["tasks"]["main"]["data"]
-    assert Path(data["train"]) == run.data.resolve() / "train.jsonl" and Path(data["dev"]) == run.data.resolve() / "dev.jsonl"
-    assert load_examples(data["train"]) == EXAMPLES
+    assert (data["train"], data["dev"]) == ("run:data/train.jsonl", "run:data/dev.jsonl")
+    assert load_examples(lamina.read_recipe(run.recipe).main.data.train) == EXAMPLES
     again = lamina.train(run.recipe, tmp_path / "again")
     assert again.model.read_bytes() == run.model.read_bytes()
 
@@ -85,15 +91,93 @@ def test_a_stopped_run_resumes_with_the_same_rows_only(run: lamina.Run, recipe: 
     whole = lamina.train(recipe, tmp_path / "whole", data=ROWS, settings=settings)
     with pytest.raises(KeyboardInterrupt):
         lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings, watch=stop)
-    with pytest.raises(lamina.LaminaError, match=r"train\.jsonl: the rows have changed since this run began"):
+    with pytest.raises(lamina.LaminaError, match=r"train\.jsonl: the rows have changed.* Fix: give the same rows, or use"):
         lamina.train(recipe, tmp_path / "run", data=ROWS[:-1], settings=settings, resume=True)
-    with pytest.raises(lamina.LaminaError, match="--resume"):
+    with pytest.raises(lamina.LaminaError, match=r"Fix: use --resume \(resume=True\) to continue it, or another folder$"):
         lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings)
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     resumed = lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings, resume=True)
     assert resumed.model.read_bytes() == whole.model.read_bytes()
     by_recipe = lamina.train(tmp_path / "copy" / "recipe.json", tmp_path / "copy", resume=True)
     assert by_recipe.model.read_bytes() == whole.model.read_bytes(), "without the rows, from the files of the run"
+
+
+def test_a_moved_run_finds_its_rows(recipe: Path, tmp_path: Path) -> None:
+    settings = {"train.epochs": 0.5, "train.checkpoints": 0.25}
+    run = lamina.train(recipe, tmp_path / "first" / "run", data=ROWS, dev=ROWS, settings=settings)
+    shutil.move(tmp_path / "first", tmp_path / "second")
+    assert not run.path.exists()
+    moved = lamina.Run(tmp_path / "second" / "run")
+    for folder in (moved.path, moved.path / "checkpoints" / "0.25"):
+        assert str(tmp_path) not in (folder / "recipe.json").read_text()
+        found = lamina.load(folder, device="cpu").recipe.main.data
+        assert (found.train, found.dev) == (str(moved.data.resolve() / "train.jsonl"), str(moved.data.resolve() / "dev.jsonl"))
+    again = lamina.train(moved.recipe, tmp_path / "again")
+    assert again.model.read_bytes() == moved.model.read_bytes()
+    assert lamina.train(recipe, moved.path, data=ROWS, dev=ROWS, settings=settings, resume=True).path == moved.path
+    average([moved.path, again.path], tmp_path / "average")
+    assert lamina.load(tmp_path / "average").recipe.main.data.train == str(moved.data.resolve() / "train.jsonl")
+
+
+KILLED = """
+import json, os, signal, sys
+import lamina
+from lamina.utils.progress import Silent
+
+class Killer(Silent):
+    def start(self, *_, **__):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    say = start
+
+recipe, out, rows = sys.argv[1:]
+lamina.train(recipe, out, data=json.loads(rows), dev=json.loads(rows), progress=Killer())
+"""
+
+
+def test_a_run_killed_before_it_began_does_not_block_its_folder(recipe: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(recipe), str(tmp_path / "run"), json.dumps(ROWS)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert {file.name for file in (tmp_path / "run").iterdir()} == {".lock", "data"}
+    run = lamina.train(recipe, tmp_path / "run", data=ROWS[:-1], settings={"train.epochs": 0.1})
+    assert run.finished and [file.name for file in run.data.iterdir()] == ["train.jsonl"]
+
+
+def test_another_process_keeps_its_rows(recipe: Path, tmp_path: Path) -> None:
+    run = lamina.Run(tmp_path / "run")
+    with alone(run.path):
+        run.data.mkdir()
+        (run.data / "train.jsonl").write_text("mine")
+        with pytest.raises(lamina.LaminaError, match="another process is writing here"):
+            lamina.train(recipe, run.path, data=ROWS)
+        assert (run.data / "train.jsonl").read_text() == "mine"
+    with pytest.raises(lamina.LaminaError, match=r"already exists and is not a run of Lamina\. Fix: use another folder$"):
+        lamina.train(recipe, run.path, data=ROWS)
+    assert (run.data / "train.jsonl").read_text() == "mine", "without a lock file the folder is not Lamina's"
+
+
+def test_a_path_may_begin_at_the_home_folder(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(recipe, tmp_path / "mine.toml")
+    assert lamina.read_recipe("~/mine.toml") == lamina.read_recipe(recipe)
+    run = lamina.train("~/mine.toml", "~/run", data=ROWS, settings={"train.epochs": 0.1})
+    assert run.path == tmp_path / "run" and run.finished and not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize("dev", [None, False])
+def test_without_a_dev_set_nothing_is_scored(recipe: Path, tmp_path: Path, dev: Any) -> None:
+    run = lamina.train(recipe, tmp_path / "run", data=ROWS, dev=dev, settings={"train.epochs": 0.1})
+    assert not run.scores.exists() and lamina.read_recipe(run.recipe).main.data.dev is None
+    (tmp_path / "train.json").write_text(json.dumps(to_squad(EXAMPLES)))
+    settings = {"train.epochs": 0.1, "data.train": str(tmp_path / "train.json"), "data.dev": str(tmp_path / "nowhere.json")}
+    assert not lamina.train(recipe, tmp_path / "other", dev=dev, settings=settings).scores.exists()
+
+
+@pytest.mark.parametrize(("recipe", "out"), [(None, "run"), (3, "run"), ("quickstart", None), ({"data": {}}, "run")])
+def test_recipe_and_folder_of_a_wrong_type(recipe: Any, out: Any) -> None:
+    with pytest.raises(TypeError, match=r"^(recipe must be a Recipe, a path or a name|out must be the path of a folder), not "):
+        lamina.train(recipe, out)
 
 
 def test_the_dev_set_of_the_recipe_is_not_scored_on_other_training_data(recipe: Path, tmp_path: Path) -> None:
@@ -156,12 +240,13 @@ def test_several_tasks_take_a_mapping(tmp_path: Path) -> None:
         lamina.train(recipe, tmp_path / "other", data=MOODS)
 
 
-def test_questions_with_several_contexts_keep_their_groups(recipe: Path, tmp_path: Path) -> None:
-    def context(example: Example, number: int) -> Example:
-        text, answers = (example.context, example.answers) if number else ("It rained all day.", ())
-        return replace(example, id=f"{example.id}#{number}", group=example.id, context=text, answers=answers)
-
-    examples = [context(example, number) for example in sorted(EXAMPLES, key=lambda e: e.id) for number in (0, 1)]
+def test_examples_keep_their_order_ids_articles_and_groups(recipe: Path, tmp_path: Path) -> None:
+    """Examples of one group may have different questions and articles, and need not follow each other."""
+    groups = ["b", "a", "b", "c", "a"]
+    examples = [
+        replace(example, id=f"own-{number}", group=groups[number % len(groups)], article=f"article {number % 3}")
+        for number, example in enumerate(EXAMPLES)
+    ]
     run = lamina.train(recipe, tmp_path / "run", data=examples, settings={"train.epochs": 0.1})
     assert load_examples(str(run.data / "train.jsonl")) == examples
 

@@ -47,7 +47,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     recipe = parse_recipe({"data": {"train": "fables/train", "questions": 20}, "encoder": tiny.TINY.model_dump()})
     with subprocess.Popen([sys.executable, "-c", HOLD, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        message = r"run: another process is writing here\. Fix: wait until it has ended, or use another --out"
+        message = r"run: another process is writing here\. Fix: wait until it has ended, or use another folder"
         with pytest.raises(LaminaError, match=message):
             trainer.train(recipe, out)
         other.kill()

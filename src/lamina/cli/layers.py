@@ -16,6 +16,7 @@ from lamina.cli.app import (
     Duplicates,
     Json,
     ModelArgument,
+    Pickle,
     Threads,
     load_model,
     print_json,
@@ -42,6 +43,7 @@ def layers(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
+    allow_pickle: Pickle = False,
 ) -> None:
     """Show the weight of each layer, for the mixers learned, dot, multiplicative and encoder."""
     from lamina.data.sources import load_examples
@@ -50,7 +52,7 @@ def layers(
     from lamina.utils.files import expanded
     from lamina.utils.progress import shown
 
-    reader = load_model(run, device, threads, allow_pickle=False)
+    reader = load_model(run, device, threads, allow_pickle=allow_pickle)
     examples = first_questions(load_examples(data, duplicate_ids=duplicate_ids, answers="ignore"), questions)
     with shown() as progress:
         seen = layer_weights.look_at_layers(reader.trained, examples, example=example, progress=progress)

@@ -59,6 +59,7 @@ def average(
         ),
     ] = None,
     as_json: Json = False,
+    allow_pickle: Pickle = False,
 ) -> None:
     """Average the weights of several runs into one run, and score it."""
     from lamina.experiments.average import average
@@ -66,7 +67,7 @@ def average(
     from lamina.utils.progress import shown
 
     with shown() as progress:
-        run = average(runs, out, data=data, progress=progress)
+        run = average(runs, out, data=data, progress=progress, allow_pickle=allow_pickle)
     info, scores = run.read_info(), read_json(run.scores) if run.scores.is_file() else {}
     if as_json:
         print_json({"run": str(out), "scores": scores, **{key: info[key] for key in ("tasks", "average")}})

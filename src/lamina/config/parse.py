@@ -17,11 +17,15 @@ from pydantic_core import ErrorDetails
 from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.files import expanded
+from lamina.utils.run_folder import with_own_data
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
+Setting = tuple[str, object]  # the name of a field with its value; None removes the field
+Settings = Sequence[str] | Sequence[Setting] | Mapping[str, object]
 
 
-def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, object] = ()) -> Recipe:
+def read_recipe(recipe: str | Path, settings: Settings = ()) -> Recipe:
     """Read a recipe from a file, or by the name of one that comes with Lamina (`lamina recipes list`).
 
     Args:
@@ -35,20 +39,45 @@ def read_recipe(recipe: str | Path, settings: Sequence[str] | Mapping[str, objec
 
     Raises:
         LaminaError: The recipe does not exist or has a mistake; the message names the field and the fix.
+        TypeError: An argument has the wrong type.
     """
-    path = recipe_path(str(recipe))
-    return parse_recipe(read_values(path), settings_of(settings), name=str(path))
+    if not isinstance(recipe, str | Path):
+        raise TypeError(f"recipe must be a path or a name, not {type(recipe).__name__}")
+    path = recipe_path(str(expanded(recipe)))
+    return parse_recipe(read_values(path), settings, name=str(path))
 
 
-def settings_of(settings: Sequence[str] | Mapping[str, object]) -> list[str]:
-    """Return settings as a list of texts, as `--set` takes them.
+def settings_of(settings: Settings) -> list[Setting]:
+    """Return settings as pairs of name and value. The value of a text is TOML, or the text itself if it is no TOML.
 
-    >>> settings_of({"train.epochs": 0.5, "data.train": "my.csv", "train.curves": True, "data.dev": None})
-    ['train.epochs=0.5', 'data.train="my.csv"', 'train.curves=true', 'data.dev=']
+    >>> settings_of({"train.epochs": 0.5, "data.dev": None})
+    [('train.epochs', 0.5), ('data.dev', None)]
+    >>> settings_of(["train.epochs=0.5", "data.train=my.csv", "data.dev="])
+    [('train.epochs', 0.5), ('data.train', 'my.csv'), ('data.dev', None)]
     """
-    if not isinstance(settings, Mapping):
-        return list(settings)
-    return [f"{name}={'' if value is None else json.dumps(value, default=str)}" for name, value in settings.items()]
+    if isinstance(settings, Mapping):
+        pairs: list[Setting] = list(settings.items())
+    elif isinstance(settings, str | bytes) or not isinstance(settings, Sequence):
+        raise TypeError(f"settings must be a mapping or a list of texts, not {type(settings).__name__}")
+    else:
+        pairs = [one if isinstance(one, tuple) else _pair(one) for one in settings]
+    if odd := [name for name, _ in pairs if not isinstance(name, str)]:
+        raise TypeError(f"settings must have names of fields, but one is {type(odd[0]).__name__}")
+    return pairs
+
+
+def _pair(setting: str) -> Setting:
+    if not isinstance(setting, str):
+        raise TypeError(f"settings must be texts such as 'train.epochs=0.5', but one is {type(setting).__name__}")
+    name, equals, text = setting.partition("=")
+    if not equals or not name.strip():
+        raise LaminaError(f"setting {setting!r}: a name or a value is missing. Fix: write table.field=value")
+    if not text.strip():
+        return name.strip(), None
+    try:
+        return name.strip(), tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), text
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -61,10 +90,11 @@ def read_values(path: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise LaminaError(f"{path}: the recipe is unreadable ({error}). Fix: correct its TOML or JSON") from error
     _check_tables(values, name=str(path))
+    with_own_data(values, path.parent)
     return values
 
 
-def parse_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> Recipe:
+def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str = "recipe") -> Recipe:
     """Return the checked recipe of some values, changed by settings. `name` starts the message of an error."""
     _check_tables(values, name=name)
     values = with_settings(values, settings)
@@ -83,16 +113,17 @@ def _check_tables(values: object, *, name: str) -> None:
         raise LaminaError(f"{name}: {what}. Fix: write tables such as [data]")
 
 
-def with_settings(values: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """Return a copy of a recipe's values, changed by ``a.b=value`` settings. An empty value removes the field.
+def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return a copy of a recipe's values, changed by settings. The value None removes the field.
 
     Settings that change the training data of a task leave out the dev set of the recipe, which is about other texts.
     """
     values = json.loads(json.dumps(values, default=str))
     before = {where: dict(table) for where, table in _data_tables(values).items()}
-    for setting in settings:
-        _apply(values, setting)
-    named = {setting.partition("=")[0].strip() for setting in settings}
+    changes = settings_of(settings)
+    for name, value in changes:
+        _apply(values, name.strip(), value)
+    named = {name.strip() for name, _ in changes}
     for where, table in _data_tables(values).items():
         old = before.get(where, {})
         chosen = named & {where, "data", f"{where}.dev", "data.dev", where.removesuffix(".data")}
@@ -124,23 +155,29 @@ def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> Opti
         raise LaminaError(f"{name}: {_first_problem(error, model)}") from None
 
 
-def _apply(values: dict[str, Any], setting: str) -> None:
-    path, equals, text = setting.partition("=")
-    if not equals or not path.strip():
-        raise LaminaError(f"--set {setting}: a name or a value is missing. Fix: write --set table.field=value")
-    parts = path.strip().split(".")
+def _apply(values: dict[str, Any], name: str, value: object) -> None:
+    parts = name.strip().split(".")
     if "tasks" in values and parts[0] in TaskOptions.model_fields:
         for task in values["tasks"] if isinstance(values["tasks"], dict) else ():  # a setting without a task is for all tasks
-            _apply(values, f"tasks.{task}.{setting}")
+            _apply(values, f"tasks.{task}.{name.strip()}", value)
         return
-    if not text.strip():
+    if value is None:
         _remove(values, parts[:-1], parts[-1])
         return
-    table = _table_of(values, parts[:-1], setting)
-    try:
-        table[parts[-1]] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        table[parts[-1]] = text
+    _table_of(values, parts[:-1], name)[parts[-1]] = _plain(value)
+
+
+def _plain(value: object) -> object:
+    """Return a value of the caller as a recipe file would hold it. Fields that are None are left out of tables."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    return value.tolist() if hasattr(value, "tolist") else value  # an array or a number of numpy
 
 
 def _table_of(values: dict[str, Any], path: Sequence[str], setting: str) -> dict[str, Any]:
@@ -162,8 +199,8 @@ def _refuse_path(path: Sequence[str], value: object, setting: str) -> NoReturn:
     name = ".".join(path)
     if isinstance(value, list):
         fix = f"set a field of one of them, such as {name}.0.type, or set {name} itself"
-        raise LaminaError(f"--set {setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
-    raise LaminaError(f"--set {setting}: {name} is not a table. Fix: set {name} itself")
+        raise LaminaError(f"{setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
+    raise LaminaError(f"{setting}: {name} is not a table. Fix: set {name} itself")
 
 
 def _remove(values: dict[str, Any], tables: Sequence[str], field: str) -> None:
@@ -187,7 +224,7 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     if problem["type"] == "extra_forbidden":
         return f"{name}: no such field. Fix: {_hint(place, model, task)}"
     if problem["type"] == "missing":
-        return f"{name}: is missing. Fix: set {name} in the recipe or with --set"
+        return f"{name}: is missing. Fix: set {name} in the recipe or in the settings (--set)"
     if problem["type"] == "union_tag_not_found":
         return f"{name}.type: is missing. Fix: choose one of {', '.join(types)}"
     if problem["type"] == "union_tag_invalid":
@@ -226,7 +263,7 @@ def _usual_fix(problem: ErrorDetails, name: str) -> str:
         case "string_type":
             return "give a text in quotes"
         case _:
-            return f"change {name or 'it'} in the recipe or with --set"
+            return f"change {name or 'it'} in the recipe or in the settings (--set)"
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

@@ -68,7 +68,7 @@ def sentences_of(data: object, name: str = "data", how: SentenceReading = USUAL_
     return sentences_in(list_table(rows_of(data, name)), name, how)
 
 
-def rows_of(data: object, name: str = "data") -> list[object]:
+def rows_of(data: object, name: str = "data") -> list[dict[str, object]]:
     """Return the rows of data in memory as dicts of JSON values. Missing values are None."""
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
         data = data.to_dict("records")
@@ -76,7 +76,7 @@ def rows_of(data: object, name: str = "data") -> list[object]:
         return _rows_of_columns(data, name)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
         raise TypeError(f"{name} must be rows (dicts), a DataFrame or a Dataset, not {type(data).__name__}")
-    rows: list[object] = []
+    rows: list[dict[str, object]] = []
     for row in data:
         if not isinstance(row, Mapping):
             raise TypeError(f"{name}, row {len(rows) + 1} must be a dict, not {type(row).__name__}")
@@ -86,7 +86,7 @@ def rows_of(data: object, name: str = "data") -> list[object]:
     return rows
 
 
-def _rows_of_columns(columns: Mapping[str, object], name: str) -> list[object]:
+def _rows_of_columns(columns: Mapping[str, object], name: str) -> list[dict[str, object]]:
     """Return the rows of a dict of columns, such as a slice of a `datasets.Dataset`."""
     if tables := [key for key, column in columns.items() if hasattr(column, "column_names") or hasattr(column, "columns")]:
         raise TypeError(f"{name} holds several datasets ({', '.join(tables)}): choose one, as in data[{tables[0]!r}]")

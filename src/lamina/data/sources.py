@@ -183,6 +183,26 @@ def locate_data(name: str) -> Path | Bundled:
     raise LaminaError(_not_found(name))
 
 
+def hub_dataset(name: str) -> str | None:
+    """Return the dataset of the hub that a name of data means, "owner/name"; None for other data.
+
+    >>> [hub_dataset(name) for name in ("owner/name:dev", "owner/name/config:dev", "hub:owner/name/dev.json", "my/dev.csv")]
+    ['owner/name', 'owner/name', 'owner/name', None]
+    """
+    if name in BUNDLED or _is_local(name):
+        return None
+    match = _HUB_SPLIT.fullmatch(name) or _HUB_FILE.fullmatch(name)
+    return match["repo"] if match else None
+
+
+def _is_local(name: str) -> bool:
+    """Return whether `locate_data` finds the name on this machine."""
+    match = _FOLDER_SPLIT.fullmatch(name)
+    folders = _local_places(match["folder"]) if match else ()
+    files = any(holds(place.is_file) or files_of(place) != [place] for place in _local_places(name))
+    return files or any(holds(place.is_dir) for place in folders)
+
+
 def available() -> list[AvailableData]:
     """Return all data that can be loaded without the hub: the bundled names and the files of ``$LAMINA_DATA``."""
     folder = _data_folder()

@@ -30,7 +30,7 @@ def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:
     if not allow_pickle:
         raise LaminaError(
             f"{folder}: there is only {pickled[0].name}, a pickle file, which can run hidden code when it is read. "
-            "Fix: if you trust its origin, allow it by --allow-pickle or encoder.allow_pickle=true"
+            "Fix: if you trust its origin, allow it by --allow-pickle (allow_pickle=True) or encoder.allow_pickle=true"
         )
     return pickled
 

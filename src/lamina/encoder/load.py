@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +24,7 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.families import Match, checkpoint_name, match, parse, run_name
 from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
+from lamina.encoder.hub import download, line
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.utils.files import expanded, read_json, write_atomically
@@ -32,7 +33,6 @@ from lamina.utils.run_folder import Run
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-SMALL_FILES = ("*.json", "*.txt", "*.model")
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model")
 
 
@@ -68,9 +68,12 @@ class Source:
     base: Source | None = None  # for a run with frozen layers: the source of its other weights
 
 
-def find(options: EncoderOptions, *, counting: bool = False) -> Source:
-    """Return the source of ``options.model`` without reading weights. With ``counting``, a preset counts as pretrained."""
-    source = resolve(options)
+def find(options: EncoderOptions, *, counting: bool = False, token: str | bool | None = None) -> Source:
+    """Return the source of ``options.model`` without reading weights. With ``counting``, a preset counts as pretrained.
+
+    `token` is for the hub.
+    """
+    source = resolve(options, token)
     if options.pretrained and not source.weights and not counting:
         raise LaminaError(
             f"encoder.model: {source.name!r} is a preset, a shape without trained weights. "
@@ -139,24 +142,24 @@ def digest(source: Source) -> str | None:
 # Find the files of a name.
 
 
-def resolve(options: EncoderOptions) -> Source:
+def resolve(options: EncoderOptions, token: str | bool | None = None) -> Source:
     """Return the source of a name. Known names come first, so a local folder cannot change the meaning of a recipe."""
     name = options.model
     if name in PRESETS:
         return Source(name, PRESETS[name], tokenizer_for(options, minilm_folder()))
-    folder = locate(name, pretrained=options.pretrained, allow_pickle=options.allow_pickle)
-    source = from_run(folder, options) if Run(folder).exists else from_checkpoint(folder, options)
+    folder = locate(name, pretrained=options.pretrained, allow_pickle=options.allow_pickle, token=token)
+    source = from_run(folder, options, token) if Run(folder).exists else from_checkpoint(folder, options)
     return verified(source) if name == "minilm" else source
 
 
-def locate(name: str, *, pretrained: bool, allow_pickle: bool = False) -> Path:
+def locate(name: str, *, pretrained: bool, allow_pickle: bool = False, token: str | bool | None = None) -> Path:
     """Return the folder of a name. A hub id is downloaded if necessary, with the weights if `pretrained`."""
     if name == "minilm" or name in PRESETS:  # presets have MiniLM's vocabulary
         return minilm_folder()
     if (folder := folder_of(name)) is not None:
         return folder
     if HUB_ID.fullmatch(name):
-        return download(name, pretrained=pretrained, allow_pickle=allow_pickle)
+        return download(name, pretrained=pretrained, allow_pickle=allow_pickle, token=token)
     raise unknown(name)
 
 
@@ -208,7 +211,7 @@ def from_checkpoint(folder: Path, options: EncoderOptions) -> Source:
     return source
 
 
-def from_run(folder: Path, options: EncoderOptions) -> Source:
+def from_run(folder: Path, options: EncoderOptions, token: str | bool | None = None) -> Source:
     """Return the source of the encoder of a run."""
     run = Run.open(folder)
     run.check_files()
@@ -220,7 +223,8 @@ def from_run(folder: Path, options: EncoderOptions) -> Source:
             f"{folder}: its encoder has adapters or LoRA, which no checkpoint can hold. "
             "Fix: merge LoRA with `lamina export` and start from that; bottleneck adapters cannot be merged"
         )
-    return replace(source, weights=(run.model,), layout="run", base=base_of(run))
+    base = base_of(run, allow_pickle=options.allow_pickle, token=token)
+    return replace(source, weights=(run.model,), layout="run", base=base)
 
 
 def run_config(run: Run) -> EncoderConfig:
@@ -231,47 +235,30 @@ def run_config(run: Run) -> EncoderConfig:
         raise LaminaError(f"{run.encoder}: the shape is invalid: {error}. Fix: copy or train the run again") from None
 
 
-def base_of(run: Run) -> Source | None:
-    """Return the encoder that a run started from, if the run stores only what it trained; its weights must be unchanged."""
+def base_of(run: Run, *, allow_pickle: bool, token: str | bool | None = None) -> Source | None:
+    """Return the encoder that a run started from, if the run stores only what it trained; its weights must be unchanged.
+
+    `allow_pickle` is the caller's: the recipe of a run may come from a stranger, so it cannot allow a pickle.
+    """
     with torch.device("meta"):
         whole = {run_name(name) for name in Encoder(run_config(run)).state_dict()}
     if whole <= set(tensor_names((run.model,))):
         return None
     recorded = read_json(run.info)["encoder"]
-    options = EncoderOptions.model_validate(read_json(run.recipe)["encoder"] | {"tokenizer": str(run.tokenizer)})
+    own = {"tokenizer": str(run.tokenizer), "allow_pickle": allow_pickle}
+    options = EncoderOptions.model_validate(read_json(run.recipe)["encoder"] | own)
     folder = run.path / recorded["folder"] if recorded.get("folder") else None
     if folder is not None and folder.is_dir():
         options = options.model_copy(update={"model": str(folder.resolve())})
     try:
-        source = find(options)
+        source = find(options, token=token)
     except LaminaError as error:
-        what = "the run holds only what it trained, and the encoder that it started from is not here"
+        what = "the run holds only what it trained, and the encoder that it started from cannot be loaded"
         raise LaminaError(f"{run.path}: {what}: {error}") from None
     if digest(source) != recorded["sha256"]:
         what = f"the weights of {source.name}, which the run started from, have changed since then"
         raise LaminaError(f"{run.path}: {what}. Fix: restore those weights, or train again")
     return source
-
-
-def download(name: str, *, pretrained: bool, allow_pickle: bool, revision: str | None = None, token: Any = None) -> Path:
-    """Return the folder of a hub model's files; files that are already here are not downloaded again."""
-    from huggingface_hub import snapshot_download
-
-    fetch = partial(snapshot_download, name, ignore_patterns=["*/*"], revision=revision, token=token)
-    weights = ["*.safetensors"] if pretrained else []
-    try:
-        folder = Path(fetch(allow_patterns=[*SMALL_FILES, *weights]))
-        if pretrained and allow_pickle and not any(folder.glob("*.safetensors")):
-            fetch(allow_patterns=["pytorch_model*.bin"])
-    except Exception as error:  # the hub's client raises dozens of types; all mean the same for the user
-        what = f"there is no such folder, and the download from the hub failed: {line(error)}"
-        raise LaminaError(f"{name!r}: {what}. Fix: check the name and the network") from None
-    return folder
-
-
-def line(error: Exception) -> str:
-    """Return the first line of an exception's text, or its type if it has no text."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 # Tokenizers.

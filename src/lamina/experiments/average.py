@@ -37,7 +37,7 @@ from lamina.tasks.kind import AnyKind, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, dataset_of
 from lamina.training.task_group import Decisions, TaskGroup, decisions_json
-from lamina.utils.files import make_folder, read_bytes, read_json, replacing
+from lamina.utils.files import make_folder, read_bytes, replacing
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
@@ -45,10 +45,18 @@ _BATCHES = "num_batches_tracked"  # differs between seeds: they hold out differe
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
 
 
-def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progress: Progress | None = None) -> Run:
+def average(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    data: str | None = None,
+    progress: Progress | None = None,
+    allow_pickle: bool = False,
+) -> Run:
     """Write the mean of finished runs as the new run folder `out`, score it on the recipe's dev set, and return it.
 
     The runs must have the same recipe apart from the seed. `data` names questions (or sentences) to fit thresholds on.
+    `allow_pickle` is as for `lamina.load`.
     """
     progress = progress or Silent()
     if not runs:
@@ -62,7 +70,7 @@ def average(runs: Sequence[Path], out: Path, *, data: str | None = None, progres
     weights = mean_weights([member.model for member in members])
     progress.say(f"averaging {len(members)} runs, {len(weights)} weights each")
     device = choose_device(recipe.train.device)
-    trained = load_trained(members[0].path, device)
+    trained = load_trained(members[0].path, device, allow_pickle=allow_pickle)
     if weights.keys() == trained_weights(trained.model).keys():  # the run folders leave out frozen weights
         load_weights(trained.model, weights)
     else:
@@ -161,7 +169,7 @@ def _open(file: Path) -> Any:
 def _same_recipe(members: Sequence[Run]) -> Recipe:
     """Return the recipe of all members. Raise LaminaError if recipe (without the seed), encoder or tokenizer differ."""
     first = members[0]
-    recipes = [parse_recipe(read_json(member.recipe), name=str(member.recipe)) for member in members]
+    recipes = [parse_recipe(member.read_recipe(), name=str(member.recipe)) for member in members]
     wanted = _comparable(recipes[0])
     for member, recipe in zip(members, recipes, strict=True):
         if (found := _comparable(recipe)) != wanted:
@@ -227,7 +235,8 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
     first = members[0]
     with replacing(run.model) as draft:
         save_file({name: value.contiguous() for name, value in weights.items()}, draft)
-    for source, copy in ((first.recipe, run.recipe), (first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
+    run.write_recipe(first.read_recipe())
+    for source, copy in ((first.encoder, run.encoder), (first.tokenizer, run.tokenizer)):
         shutil.copyfile(source, copy)
     infos = [member.read_info() for member in members]
     costs = [info.get("costs", {}) for info in infos]

@@ -37,7 +37,8 @@ class Reader(QuestionReader, SentenceReader):
         """Write the model into a folder that `lamina.load` opens again with the same answers.
 
         The folder holds the recipe, the weights, the tokenizer, the decisions, the scores and a model card. It holds no
-        state of the training. If the encoder comes with Lamina or from the hub, its frozen weights are left out.
+        state of the training, and names files of this machine without their folders. If the encoder comes with Lamina or
+        from the hub, its frozen weights are left out.
 
         Args:
             folder: The new folder. It may exist if it is empty.
@@ -65,7 +66,7 @@ class Reader(QuestionReader, SentenceReader):
     ) -> str:
         """Upload the model with its model card to the hub. ``lamina.load(repo_id)`` loads it from there.
 
-        `recipe.json` names the files of the training data as the recipe does.
+        Files of an older model that this one does not have are deleted. `recipe.json` has no absolute paths of this machine.
 
         Args:
             repo_id: The repository, "owner/name". It is created if it does not exist.
@@ -136,7 +137,8 @@ def load(
         model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name".
         device: "auto", "cpu", "cuda" or "mps".
         threads: How many threads torch uses in this process, 1 or more; None changes nothing.
-        allow_pickle: Read pickled weights of a checkpoint. A pickle can run hidden code.
+        allow_pickle: Read pickled weights of a checkpoint, or of the encoder that a run started from. A pickle can run
+            hidden code. The recipe of a run cannot allow it.
         tokenizer: A folder, file or hub id of another tokenizer than the checkpoint's own.
         revision: The branch, tag or commit of a model on the hub; None for the main branch.
         token: The token for the hub; None for the one of `hf auth login`.
@@ -151,6 +153,8 @@ def load(
     """
     if not isinstance(model, str | Path):
         raise TypeError(f"model must be a path or a hub id, not {type(model).__name__}")
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
+        raise TypeError(f"threads must be a whole number, not {type(threads).__name__}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be 1 or more, not {threads}")
     if threads:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from lamina.data.sources import BUNDLED
+from lamina.data.sources import BUNDLED, hub_dataset
 from lamina.tasks.kind import ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
@@ -17,8 +18,6 @@ if TYPE_CHECKING:  # a recipe imports torch, a model card does not
     from lamina.config.recipe import Recipe, TaskOptions
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # the name on the hub of the default encoder
-_HUB_DATA = re.compile(r"(?:hub:)?(?P<repo>\w[\w.-]*/\w[\w.-]*)(?::[\w.-]+)")
-_HUB_FILE = re.compile(r"hub:(?P<repo>\w[\w.-]*/\w[\w.-]*)/.+")
 _METRICS = {  # score in scores.json -> (metric of the hub, name in the card)
     "exact": ("exact_match", "exact match"),
     "f1": ("f1", "F1"),
@@ -88,13 +87,13 @@ def model_card(
 def dataset_name(data: str) -> str:
     """Return the name of a dataset without its split, folder or ending.
 
-    >>> [dataset_name(data) for data in ("fables/train", "owner/name:dev", "hub:owner/name/dev.json", "/home/me/my.csv.gz")]
+    >>> [dataset_name(data) for data in ("fables/train", "owner/name/config:dev", "hub:owner/name/dev.json", "/me/my.csv.gz")]
     ['fables', 'owner/name', 'owner/name', 'my']
     """
     if data in BUNDLED:
         return data.rpartition("/")[0].replace("/", "-")  # with a slash, the hub would link to a stranger's dataset
-    if match := _HUB_DATA.fullmatch(data) or _HUB_FILE.fullmatch(data):
-        return match["repo"]
+    if (repository := hub_dataset(data)) is not None:
+        return repository
     return PurePosixPath(data.replace("\\", "/")).name.partition(".")[0]
 
 
@@ -104,8 +103,8 @@ def is_own_file(data: str) -> bool:
     >>> [is_own_file(data) for data in ("fables/train", "owner/name:dev", "squad2-train", "my.csv", "data/train")]
     [False, False, False, True, True]
     """
-    known = data in BUNDLED or _HUB_DATA.fullmatch(data) or _HUB_FILE.fullmatch(data)
-    return not known and (PurePosixPath(data).suffix != "" or "/" in data or "\\" in data)
+    known = data in BUNDLED or hub_dataset(data) is not None
+    return not known and (PurePosixPath(data).suffix != "" or any(sign in data for sign in "/\\:"))
 
 
 def _dev(task: TaskOptions) -> str:
@@ -129,7 +128,7 @@ def _what(recipe: Recipe, parameters: int, version: str) -> str:
 
 
 def _usage(recipe: Recipe, name: str) -> str:
-    lines = ["import lamina", "", f'reader = lamina.load("{name}")']
+    lines = ["import lamina", "", f"reader = lamina.load({json.dumps(name, ensure_ascii=False)})"]
     kinds = {kind_of(task) for task in recipe.tasks.values()}
     if SPANS in kinds:
         lines += [
@@ -139,8 +138,8 @@ def _usage(recipe: Recipe, name: str) -> str:
     elif any(_tag(task) == "sentence-similarity" for task in recipe.tasks.values()):
         lines += ['print(reader.similarity("A heron sleeps.", "A bird is asleep."))']
     else:
-        task = next(iter(recipe.tasks))
-        lines += [f'print(reader.predictions("data.csv", task="{task}")["predictions"])  # by the id of each row']
+        task = json.dumps(next(iter(recipe.tasks)), ensure_ascii=False)
+        lines += [f'print(reader.predictions("data.csv", task={task})["predictions"])  # by the id of each row']
     return "\n".join(lines)
 
 
@@ -149,7 +148,9 @@ def _training_data(recipe: Recipe) -> str:
     for name, task in recipe.tasks.items():
         if not task.data.train:
             return "Lamina does not know the training data: the model was loaded from a checkpoint of another library."
-        held_out = f"{task.data.holdout:.0%} were held out to choose the checkpoint and to fit the decision."
+        held_out = "Nothing was held out, so the last step was kept and the decision has its default."
+        if task.data.holdout:
+            held_out = f"{task.data.holdout:.0%} were held out to choose the checkpoint and to fit the decision."
         own = "a file of the author, " if is_own_file(task.data.train) else ""
         lines.append(f"- `{name}`: {own}{dataset_name(task.data.train)}. {held_out}")
     return "\n".join([*lines, f"\nThe seed was {recipe.train.seed}. `recipe.json` has all settings."])
@@ -181,7 +182,9 @@ def _limits(recipe: Recipe) -> str:
         f"- A window has at most {recipe.window.length} tokens; longer texts are read in several windows.",
         "- The scores hold for texts like those of the training data. Measure the model on your own texts first.",
     ]
-    if any(kind_of(task) is SPANS for task in recipe.tasks.values()):
+    if spans := [task for task in recipe.tasks.values() if kind_of(task) is SPANS]:
         lines.append("- An answer is a quoted span of the text. The model does not compute, combine or translate.")
-        lines.append("- The threshold for no answer was fitted on the held-out split. Other texts may need another one.")
+        fitted = all(task.data.train and task.data.holdout for task in spans)
+        threshold = "was fitted on the held-out split" if fitted else "was not fitted on any text"
+        lines.append(f"- The threshold for no answer {threshold}. Other texts may need another one.")
     return "\n".join(lines)

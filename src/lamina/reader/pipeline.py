@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from lamina.answers.transformers_decoding import PipelineAnswer, SummedAnswers, add_windows
 from lamina.data.windows import Cutting, WindowOptions
-from lamina.encoder import load as encoders
+from lamina.encoder.hub import download
 from lamina.errors import LaminaError
 from lamina.model.inference import span_logits
 from lamina.reader.load import Reader, load
@@ -97,7 +97,7 @@ def pipeline(
     if not Path(name).exists() and name in OWNERS:
         name = f"{OWNERS[name]}/{name}"
     if not Path(name).exists() and (revision is not None or token is not None):
-        name = str(encoders.download(name, pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token))
+        name = str(download(name, pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token))
     other = None if same else str(tokenizer)
     return QuestionAnsweringPipeline(load(name, device=_device(device), allow_pickle=allow_pickle, tokenizer=other), **options)
 

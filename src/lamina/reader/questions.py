@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
+from numbers import Real
 from pathlib import Path
 from typing import Any, overload
 
@@ -88,8 +89,8 @@ class QuestionReader(TrainedReader):
 
         Raises:
             LaminaError: A question or all texts are empty, or the model does not answer questions.
-            TypeError: A question or text is not a str, or `top_k` is not an int.
-            ValueError: `threshold` is nan.
+            TypeError: A question or text is not a str, `top_k` is not an int, or `threshold` is not a number.
+            ValueError: `top_k` is less than 1, or `threshold` is nan.
         """
         asked, texts = texts_of("questions", questions), texts_of("context", context)
         replies = list(self.replies(asked, texts, threshold=threshold, top_k=top_k))
@@ -177,7 +178,13 @@ class QuestionReader(TrainedReader):
 
         Raises:
             LaminaError: The model does not answer questions.
+            TypeError: The examples are no `Example` objects.
         """
+        if isinstance(examples, str | bytes) or not isinstance(examples, Sequence):
+            raise TypeError(f"examples must be a list of Example, not {type(examples).__name__}")
+        if odd := [example for example in examples if not isinstance(example, Example)]:
+            what = f"examples must be Example objects, but one is {type(odd[0]).__name__}"
+            raise TypeError(f"{what}; `predictions` takes rows and file names")
         return list(span_predictions(self.trained, examples, self.recipe.answer, progress or Silent()))
 
 
@@ -257,7 +264,7 @@ def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> N
     if not isinstance(top_k, int) or isinstance(top_k, bool):
         raise TypeError(f"top_k must be a whole number, not {type(top_k).__name__}")
     if top_k < 1:
-        raise LaminaError(f"top_k: is {top_k}. Fix: give 1 or more")
+        raise ValueError(f"top_k must be 1 or more, not {top_k}")
 
 
 def answer_options(trained: Trained, top_k: int) -> AnswerOptions:
@@ -272,6 +279,8 @@ def best_quotes(trained: Trained, top_k: int) -> BestQuotes:
 
 def limit_for(trained: Trained, contexts: int, threshold: float | None) -> float:
     """Return the given threshold, else that of the model for this number of contexts."""
+    if threshold is not None and (not isinstance(threshold, Real) or isinstance(threshold, bool)):
+        raise TypeError(f"threshold must be a number, not {type(threshold).__name__}")
     if threshold is not None and math.isnan(threshold):
         raise ValueError("threshold is nan, which no score exceeds; give a number: math.inf always answers, -math.inf never")
     decision = trained.span_decision

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
+from typing import Any
 
 from safetensors.torch import save_file
 
 from lamina.encoder.files import tensor_names
-from lamina.encoder.load import folder_of, line
+from lamina.encoder.hub import line
+from lamina.encoder.load import folder_of
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, trained_weights
 from lamina.reader.model_card import model_card
@@ -27,7 +29,7 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
     Args:
         trained: The model, its tokenizer and its decisions.
         folder: The new folder; it may exist if it is empty.
-        name: What the model card tells others to load; None for the path of the folder.
+        name: What the model card tells others to load; None for the name of the folder.
         license: The license of the model, for its card.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -36,7 +38,7 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
     run = Run(folder)
     with replacing(run.model) as draft:
         save_file({key: value.detach().cpu().contiguous() for key, value in _weights(trained).items()}, draft)
-    write_json(run.recipe, trained.recipe.model_dump(mode="json"))
+    write_json(run.recipe, without_folders(trained.recipe.model_dump(mode="json")))
     write_json(run.encoder, trained.model.encoder.config.to_json())
     write_atomically(run.tokenizer, trained.tokenizer.definition.encode())
     scores = _scores(trained)
@@ -45,13 +47,13 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
     card = model_card(
         trained.recipe,
         scores,
-        name=name or str(folder),
+        name=name or folder.resolve().name,
         parameters=sum(parameter.numel() for parameter in trained.model.parameters()),
         version=versions()["lamina-qa"],
         license=license,
     )
     write_atomically(folder / "README.md", card.encode())
-    run.finish(_info(trained))  # last: a folder with run.json is complete
+    run.finish(without_folders(_info(trained)))  # last: a folder with run.json is complete
     return run
 
 
@@ -65,9 +67,13 @@ def push(
     commit_message: str,
     license: str | None,
 ) -> str:
-    """Save into a temporary folder, upload it to the hub, and return the address of the commit."""
+    """Save into a temporary folder, upload it to the hub, and return the address of the commit.
+
+    Files of an older model that the new one does not have are deleted.
+    """
     from huggingface_hub import HfApi
 
+    token = token.strip() if token else token
     with tempfile.TemporaryDirectory() as temporary:
         save(trained, Path(temporary), name=repo_id, license=license)
         hub = HfApi(token=token)
@@ -75,12 +81,32 @@ def push(
             hub.create_repo(repo_id, private=private, exist_ok=True)
             if revision is not None:
                 hub.create_branch(repo_id, branch=revision, exist_ok=True)
-            done = hub.upload_folder(repo_id=repo_id, folder_path=temporary, revision=revision, commit_message=commit_message)
+            done = hub.upload_folder(
+                repo_id=repo_id,
+                folder_path=temporary,
+                revision=revision,
+                commit_message=commit_message,
+                delete_patterns=["*"],  # files that are in the folder too are kept
+            )
         except Exception as error:  # the hub's client raises dozens of kinds, and each means that the upload failed
-            raise LaminaError(
-                f"{repo_id}: cannot be uploaded to the hub ({line(error)}). Fix: check the name and log in with `hf auth login`"
-            ) from None
+            what = f"cannot be uploaded to the hub ({line(error, token)})"
+            raise LaminaError(f"{repo_id}: {what}. Fix: check the name and log in with `hf auth login`") from None
     return str(done.commit_url)
+
+
+def without_folders(value: Any) -> Any:
+    """Return JSON values whose absolute paths are replaced by the names of their files: others have no such folders.
+
+    >>> without_folders({"train": "/home/me/train.csv", "dev": "~/dev.csv", "tasks": ["C:\\\\my\\\\a.csv", "fables/dev"]})
+    {'train': 'train.csv', 'dev': 'dev.csv', 'tasks': ['a.csv', 'fables/dev']}
+    """
+    if isinstance(value, dict):
+        return {key: without_folders(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_folders(item) for item in value]
+    if isinstance(value, str) and (value.startswith(("/", "~")) or PureWindowsPath(value).is_absolute()):
+        return PureWindowsPath(value).name or value
+    return value
 
 
 def _weights(trained: Trained) -> Weights:

@@ -19,6 +19,7 @@ from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import Encoder
 from lamina.encoder.files import read_tensors
+from lamina.encoder.hub import download, line
 from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError
 from lamina.heads import SpanHead
@@ -27,7 +28,7 @@ from lamina.model.weights import load_weights
 from lamina.runs.exported_settings import read_settings
 from lamina.tasks.registry import kind_of, tasks_of
 from lamina.tasks.spans import SPANS
-from lamina.utils.files import expanded, read_json
+from lamina.utils.files import expanded
 from lamina.utils.run_folder import Run
 
 
@@ -93,14 +94,14 @@ def load_trained(
     folder = expanded(name)
     on_hub = not folder.exists() and encoders.HUB_ID.fullmatch(str(name)) is not None
     if on_hub:
-        folder = encoders.download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)
+        folder = download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)
     elif revision is not None:
         raise LaminaError(f"{name}: a folder has no revisions. Fix: leave revision out, or name a hub id owner/name")
     if Run(folder).recipe.is_file() or Run(folder).exists:
         if tokenizer not in (None, str(name)) and expanded(str(tokenizer)).resolve() != folder.resolve():
             raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave out {tokenizer!r}")
         with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
-            return _load_run(folder, device)
+            return _load_run(folder, device, allow_pickle=allow_pickle, token=token)
     if not (folder / "config.json").is_file():
         other = "" if on_hub else ", and no hub id owner/name"
         raise LaminaError(
@@ -111,17 +112,17 @@ def load_trained(
     options = encoders.EncoderOptions(model=str(folder.resolve()), allow_pickle=allow_pickle, tokenizer=tokenizer)
     with torch.random.fork_rng(devices=[]):
         trained = _load_checkpoint(str(name), options, device)
-    if on_hub and revision is None:  # the recipe names the checkpoint as others can load it
+    if on_hub:  # the recipe names the checkpoint as others can load it
         encoder = trained.recipe.encoder.model_copy(update={"model": str(name)})
         return replace(trained, recipe=trained.recipe.model_copy(update={"encoder": encoder}))
     return trained
 
 
-def _load_run(path: Path, device: torch.device) -> Trained:
+def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: str | bool | None) -> Trained:
     run = Run.open(path)
     run.check_files()
-    recipe = parse_recipe(read_json(run.recipe), name=str(run.recipe))
-    base = encoders.base_of(run)
+    recipe = parse_recipe(run.read_recipe(), name=str(run.recipe))
+    base = encoders.base_of(run, allow_pickle=allow_pickle, token=token)
     with torch.device("meta" if base is None else device):
         encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)
         model = build_model(recipe, encoder)
@@ -166,7 +167,7 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
         cast(SpanHead, head).load_state_dict(weights)
     except RuntimeError as error:
         raise LaminaError(
-            f"{name}: its qa_outputs do not give one start and one end for each token ({encoders.line(error)}). "
+            f"{name}: its qa_outputs do not give one start and one end for each token ({line(error)}). "
             "Fix: use a checkpoint of AutoModelForQuestionAnswering"
         ) from None
     decisions = {} if settings is None else {"main": settings.decision}

@@ -16,7 +16,7 @@ from lamina.data.sources import load_examples
 from lamina.data.splits import first_questions
 from lamina.data.windows import WindowOptions, windows_fingerprint
 from lamina.errors import LaminaError
-from lamina.utils.files import read_bytes, read_json
+from lamina.utils.files import read_bytes
 from lamina.utils.run_folder import Run
 
 
@@ -36,7 +36,7 @@ class ScoredRun:
     def open(cls, path: Path, task: str | None = None) -> ScoredRun:
         """Return a run with its span task of this name, or its first span task."""
         run = Run.open(path)
-        recipe, fitted = read_json(run.recipe), run.read_info().get("tasks")
+        recipe, fitted = run.read_recipe(), run.read_info().get("tasks")
         name = _span_task(run, fitted) if task is None else task
         decision = read_decision(SpanDecision, fitted, name, str(run.info))
         try:

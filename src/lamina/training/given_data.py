@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
-from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.convert import question_rows
+from lamina.data.examples import Example, Sentence
 from lamina.data.in_memory import rows_of
+from lamina.data.json_tables import jsonl_bytes
 from lamina.data.plain_values import is_plain, json_text, plain_value
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError, LaminaWarning
@@ -40,30 +41,26 @@ class GivenData:
 
     @contextmanager
     def stored(self, run: Run) -> Iterator[None]:
-        """Write the files for the time of a run. If the run fails before it begins, remove them again."""
-        if not self.files:
-            yield
-            return
+        """Write the files for the time of a run, whose folder must be locked. If the run does not begin, remove them."""
         if run.recipe.exists():
             self._check_same()
             yield
             return
-        fresh = not run.path.exists()
-        for path, content in self.files.items():
-            make_folder(path.parent)
-            write_atomically(path, content)
         try:
+            for path, content in self.files.items():
+                make_folder(path.parent)
+                write_atomically(path, content)
             yield
         finally:
-            if not run.recipe.exists():
-                shutil.rmtree(run.path if fresh else run.data)
+            if self.files and not run.recipe.exists():
+                shutil.rmtree(run.data, ignore_errors=True)
 
     def _check_same(self) -> None:
         """Raise LaminaError if a run is resumed with other rows."""
         for path, content in self.files.items():
             if not path.is_file() or read_bytes(path) != content:
                 raise LaminaError(
-                    f"{path}: the rows have changed since this run began. Fix: choose another folder, or leave out resume"
+                    f"{path}: the rows have changed since this run began. Fix: give the same rows, or use another folder"
                 )
 
 
@@ -133,10 +130,10 @@ def _content(checked: Any, columns: ColumnOptions) -> tuple[str, bytes]:
     if isinstance(checked, Mapping):
         return ".json", json_text(checked).encode(errors="replace")
     if isinstance(checked[0], Example):
-        return ".jsonl", _lines(_example_rows(checked))
+        return ".jsonl", _jsonl(question_rows(checked, texts=False))
     if isinstance(checked[0], Sentence):
-        return ".jsonl", _lines(_sentence_row(sentence, columns) for sentence in checked)
-    return ".jsonl", _lines(_without_bytes(checked))
+        return ".jsonl", _jsonl([_sentence_row(sentence, columns) for sentence in checked])
+    return ".jsonl", _jsonl(_without_bytes(checked))
 
 
 def _without_bytes(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
@@ -148,35 +145,8 @@ def _without_bytes(rows: Sequence[Mapping[str, object]]) -> list[dict[str, objec
     return [{name: value for name, value in row.items() if name not in binary} for row in rows]
 
 
-def _lines(rows: Iterable[Mapping[str, object]]) -> bytes:
-    return "".join(json_text(row) + "\n" for row in rows).encode(errors="replace")
-
-
-def _example_rows(examples: Sequence[Example]) -> Iterator[dict[str, object]]:
-    """Yield rows of questions; a question with several contexts is one row with paragraphs."""
-    if len({example.group for example in examples}) == len(examples):
-        for example in examples:
-            answers = _answers(example.answers)
-            yield {
-                "id": example.id,
-                "question": example.question,
-                "context": example.context,
-                "answers": answers,
-                "title": example.article,
-            }
-        return
-    ordered = sorted(examples, key=lambda example: example.group)  # stable: contexts keep their order
-    for group, members in groupby(ordered, key=lambda example: example.group):
-        of_group = list(members)
-        texts = dict.fromkeys(answer.text for example in of_group for answer in example.answers)
-        first = of_group[0]
-        qa = {"id": group, "question": first.question, "answers": list(texts), "article": first.article}
-        paragraphs = [{"contents": example.context, "answers": _answers(example.answers)} for example in of_group]
-        yield {"qa": qa, "paragraphs": paragraphs}
-
-
-def _answers(answers: Sequence[Answer]) -> list[dict[str, object]]:
-    return [{"text": answer.text, "answer_start": answer.start} for answer in answers]
+def _jsonl(rows: Sequence[dict[str, object]]) -> bytes:
+    return jsonl_bytes([], rows)  # every row names its own columns
 
 
 def _sentence_row(sentence: Sentence, columns: ColumnOptions) -> dict[str, object]:

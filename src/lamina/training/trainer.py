@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from lamina.augment.synonyms import synonyms_file
 from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
-from lamina.config.parse import parse_recipe, read_recipe, settings_of
+from lamina.config.parse import Settings, parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device, choose_precision
 from lamina.data.splits import FEWEST_HELD_OUT
@@ -42,7 +42,7 @@ from lamina.training.recording import Recorder
 from lamina.training.steps import checkpoint_names, epoch_ends, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
-from lamina.utils.files import make_folder, read_json, remove_drafts, replacing, write_json
+from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
@@ -56,8 +56,8 @@ def train(
     out: str | Path,
     *,
     data: DataLike | Mapping[str, DataLike] | None = None,
-    dev: DataLike | Mapping[str, DataLike] | bool = True,
-    settings: Sequence[str] | Mapping[str, object] = (),
+    dev: DataLike | Mapping[str, DataLike] | bool | None = True,
+    settings: Settings = (),
     resume: bool = False,
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -76,8 +76,9 @@ def train(
         data: The training data instead of that of the recipe: a file name or dataset name, a list of dicts, a pandas
             DataFrame, a `datasets.Dataset` or a list of `Example`. For several tasks, a mapping from task to data.
         dev: The dev set instead of that of the recipe, as `data`. True scores the dev set of the recipe, unless `data` is
-            given. False reads no dev set.
-        settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``.
+            given. None or False reads no dev set.
+        settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``. None removes a
+            field, so that its default applies.
         resume: Continue a run that was stopped or killed.
         progress: Where progress goes; nowhere if None.
         watch: Called after each evaluation with the share of the run that is done, from 0 to 1, and the score on the
@@ -94,43 +95,50 @@ def train(
     """
     progress = progress or Silent()
     recipe = _changed_recipe(recipe, settings, overrides)
-    run = Run(Path(out))
+    if not isinstance(out, str | Path):
+        raise TypeError(f"out must be the path of a folder, not {type(out).__name__}")
+    run = Run(expanded(out))
+    dev = dev is not None and dev
     given = with_data(recipe, run, data, dev)
     _check_folder(run, resume=resume)
-    with given.stored(run):
-        return _train(given.recipe, run, progress=progress, watch=watch, dev=dev is not False)
+    left = run.data.is_dir()
+    with alone(run.path):
+        if left and not run.recipe.exists():
+            shutil.rmtree(run.data)  # rows of a killed process
+        with given.stored(run):
+            return _train(given.recipe, run, progress=progress, watch=watch, dev=dev is not False)
 
 
-def _changed_recipe(
-    recipe: Recipe | str | Path, settings: Sequence[str] | Mapping[str, object], overrides: Mapping[str, object]
-) -> Recipe:
+def _changed_recipe(recipe: Recipe | str | Path, settings: Settings, overrides: Mapping[str, object]) -> Recipe:
     """Return the recipe with all changes of the caller."""
     if odd := [name for name in overrides if "." not in name]:
         raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}")
     changes = [*settings_of(settings), *settings_of(overrides)]
+    if not isinstance(recipe, Recipe | str | Path):
+        raise TypeError(f"recipe must be a Recipe, a path or a name, not {type(recipe).__name__}")
     if not isinstance(recipe, Recipe):
         return read_recipe(recipe, changes)
     return parse_recipe(recipe.model_dump(mode="json"), changes) if changes else recipe
 
 
 def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None, dev: bool) -> Run:
+    """Train in a folder that is locked for this process."""
     files = FileCache()
     recipe = resolved(recipe, files)
     _check_recipe(run, recipe)
-    with alone(run.path):
-        if run.finished:
-            progress.say(f"{run.path}: this run is already finished")
-            return run
-        source = encoders.find(recipe.encoder)
-        build_on_meta(recipe, source)
-        device = choose_device(recipe.train.device)
-        remove_drafts(run.path)
-        data = load_data(recipe, source, files, progress, dev=dev)
-        del files  # frees the examples that are in no split
-        group = TaskGroup(recipe, data.tokenizer)
-        write_json(run.recipe, recipe.model_dump(mode="json"))
-        model, state, data = _fit(run, recipe, data, group, device, progress, watch)
-        _finish(run, recipe, data, group, model, state, progress)
+    if run.finished:
+        progress.say(f"{run.path}: this run is already finished")
+        return run
+    source = encoders.find(recipe.encoder)
+    build_on_meta(recipe, source)
+    device = choose_device(recipe.train.device)
+    remove_drafts(run.path)
+    data = load_data(recipe, source, files, progress, dev=dev)
+    del files  # frees the examples that are in no split
+    group = TaskGroup(recipe, data.tokenizer)
+    run.write_recipe(recipe.model_dump(mode="json"))
+    model, state, data = _fit(run, recipe, data, group, device, progress, watch)
+    _finish(run, recipe, data, group, model, state, progress)
     return run
 
 
@@ -246,7 +254,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
     weights = trained_weights(model) if data.source.weights else dict(model.state_dict())
     with replacing(run.model) as temporary:
         save_file({name: value.detach().contiguous() for name, value in weights.items()}, temporary)
-    write_json(run.recipe, recipe.model_dump(mode="json"))
+    run.write_recipe(recipe.model_dump(mode="json"))
     write_json(run.encoder, data.source.config.to_json())
     shutil.copyfile(data.source.tokenizer, run.tokenizer)
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
@@ -258,11 +266,11 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
 def _check_folder(run: Run, *, resume: bool) -> None:
     """Raise LaminaError if a run would overwrite something."""
     if not run.recipe.exists():
-        if foreign(run.path):
-            raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another --out")
+        if foreign(run.path, killed=(run.data.name,)):
+            raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another folder")
         return
     if not resume:
-        raise LaminaError(f"{run.path}: already has a run. Fix: use --resume to continue it, or another --out")
+        raise LaminaError(f"{run.path}: already has a run. Fix: use --resume (resume=True) to continue it, or another folder")
 
 
 def _check_recipe(run: Run, recipe: Recipe) -> None:
@@ -270,10 +278,10 @@ def _check_recipe(run: Run, recipe: Recipe) -> None:
     if not run.recipe.exists():
         return
     written = recipe.model_dump(mode="json")
-    old = parse_recipe(read_json(run.recipe), name=str(run.recipe)).model_dump(mode="json")
+    old = parse_recipe(run.read_recipe(), name=str(run.recipe)).model_dump(mode="json")
     if old != written:
         different = changed(old, written)
-        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}). Fix: use another --out")
+        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}). Fix: use another folder")
 
 
 def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
@@ -284,7 +292,7 @@ def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
     ):
         if then != now:
-            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another --out")
+            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another folder")
     machine: list[tuple[str, object, object]] = [
         ("threads", old.get("threads"), new["threads"]),
         ("device", old.get("device"), new["device"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         lock = Lock(folder / NAME, wait=False)
     except BusyError:
-        message = f"{folder}: another process is writing here. Fix: wait until it has ended, or use another --out"
+        message = f"{folder}: another process is writing here. Fix: wait until it has ended, or use another folder"
         raise LaminaError(message) from None
     except ImportError:  # this system has no fcntl
         lock = None
@@ -76,9 +76,15 @@ def alone(folder: Path) -> Iterator[None]:
             lock.close()
 
 
-def foreign(folder: Path) -> bool:
-    """Return whether the path is a file, or a folder that holds more than the lock file of a killed process."""
-    return folder.exists() and (not folder.is_dir() or any(file.name != NAME for file in folder.iterdir()))
+def foreign(folder: Path, killed: Collection[str] = ()) -> bool:
+    """Return whether the path is a file, or a folder that holds more than a killed process left behind.
+
+    A killed process leaves its lock file. Beside a lock file, the names in `killed` are its own too.
+    """
+    if not folder.is_dir():
+        return folder.exists()
+    names = {file.name for file in folder.iterdir()}
+    return bool(names - {NAME, *killed}) or (bool(names) and NAME not in names)
 
 
 def _same_file(file: int, path: Path) -> bool:

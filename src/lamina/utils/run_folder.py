@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypedDict
@@ -19,6 +20,10 @@ _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a deci
 # The kind of task by objective in format 1; all others are sentences. Do not add to it: format 1 has no newer heads.
 _KINDS = {"span": "spans", "answerability": "answerability"}
 _CHECKED = ("model.safetensors", "tokenizer.json", "encoder.json")  # files with a checksum in run.json
+
+
+_SPLITS = ("train", "dev")
+_OWN = "run:"  # before the path of a data file from the run folder, in recipe.json
 
 
 class EncoderInfo(TypedDict, total=False):
@@ -77,7 +82,8 @@ class Run(TrainingFolder):
 
     - ``run.json``: format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score on the
       held-out split, costs. It also holds checksums of the model's files
-    - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it
+    - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it. Files of ``data/`` are named by their
+      path from the run folder, as in ``run:data/train.jsonl``, so that the folder can be moved
     - ``encoder.json``: the encoder's shape
     - ``tokenizer.json``: the tokenizer
     - ``data/``: the training data and the dev set, if they were given as rows in memory
@@ -124,6 +130,9 @@ class Run(TrainingFolder):
         self.checkpoint = path / "checkpoint.pt"
         self.data = path / "data"
 
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
     def task(self, name: str) -> Run:
         """Return the folder of one task of several, with its predictions and outputs.
 
@@ -152,6 +161,31 @@ class Run(TrainingFolder):
         if not isinstance(tasks, dict):
             raise LaminaError(f"{self.recipe}: not the recipe of a run (it has no tasks). Fix: {_COPY_OR_TRAIN}")
         return _upgraded(info, tasks)
+
+    def read_recipe(self) -> Any:
+        """Read recipe.json, with the whole paths of the data files in the run folder.
+
+        Returns:
+            The values of the recipe, not checked.
+
+        Raises:
+            LaminaError: The file is missing or no JSON.
+        """
+        return with_own_data(read_json(self.recipe), self.path)
+
+    def write_recipe(self, values: Any) -> None:
+        """Write recipe.json. Data files in the run folder are named by their path from there.
+
+        Args:
+            values: The values of a whole recipe, with a table `tasks`. They are changed.
+        """
+        here = self.path.resolve()
+        owner = here.parent.parent if here.parent.name == "checkpoints" else here  # a checkpoint uses the data of its run
+        for table in _data_tables(values):
+            for split in _SPLITS:
+                if table.get(split) and Path(table[split]).parent == owner / "data":
+                    table[split] = _OWN + Path(os.path.relpath(table[split], here)).as_posix()
+        write_json(self.recipe, values)
 
     def finish(self, info: RunInfo) -> None:
         """Write run.json, which marks the run as finished. Call it last: it has the checksums of the other files.
@@ -214,6 +248,23 @@ class Run(TrainingFolder):
                 "Fix: use the version of Lamina that wrote the run"
             )
         return written
+
+
+def with_own_data(values: Any, folder: Path) -> Any:
+    """Return the values of a recipe with whole paths of the data files in its run folder. The values are changed."""
+    for table in _data_tables(values):
+        for split in _SPLITS:
+            if isinstance(table.get(split), str) and table[split].startswith(_OWN):
+                table[split] = os.path.normpath(folder.resolve() / table[split].removeprefix(_OWN))
+    return values
+
+
+def _data_tables(values: Any) -> Iterator[dict[str, Any]]:
+    """Yield the table `data` of each task; values that are no tables are left out."""
+    tasks = values.get("tasks") if isinstance(values, dict) else None
+    for task in tasks.values() if isinstance(tasks, dict) else ():
+        if isinstance(task, dict) and isinstance(task.get("data"), dict):
+            yield task["data"]
 
 
 def _upgraded(info: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> RunInfo:

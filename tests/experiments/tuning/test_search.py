@@ -208,7 +208,7 @@ def test_search_resumes_only_with_the_same_recipe_and_space(grid: Path, folder: 
     assert tune(folder, "grid", "--resume", space="other.toml").err == changed.format("space")
     assert tune(folder, "grid", "--resume", "--set", "train.epochs=1").err == changed.format("recipe")
     lock = Lock(grid / ".lock")
-    busy = "another process is writing here. Fix: wait until it has ended, or use another --out\n"
+    busy = "another process is writing here. Fix: wait until it has ended, or use another folder\n"
     assert tune(folder, "grid", "--resume").err == where + busy
     lock.close()
     assert tune(folder, "grid", "--resume").code == 0, "a finished search can be resumed"

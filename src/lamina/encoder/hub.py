@@ -1,0 +1,46 @@
+"""Download models from the hub, and describe failures without the token."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from lamina.errors import LaminaError
+
+SMALL_FILES = ("*.json", "*.txt", "*.model")
+
+
+def download(
+    name: str, *, pretrained: bool, allow_pickle: bool, revision: str | None = None, token: str | bool | None = None
+) -> Path:
+    """Return the folder of a hub model's files; files that are already here are not downloaded again."""
+    from huggingface_hub import snapshot_download
+
+    token = stripped(token)
+    fetch = partial(snapshot_download, name, ignore_patterns=["*/*"], revision=revision, token=token)
+    weights = ["*.safetensors"] if pretrained else []
+    try:
+        folder = Path(fetch(allow_patterns=[*SMALL_FILES, *weights]))
+        if pretrained and allow_pickle and not any(folder.glob("*.safetensors")):
+            fetch(allow_patterns=["pytorch_model*.bin"])
+    except Exception as error:  # the hub's client raises dozens of types; all mean the same for the user
+        what = f"there is no such folder, and the download from the hub failed: {line(error, token)}"
+        raise LaminaError(f"{name!r}: {what}. Fix: check the name and the network") from None
+    return folder
+
+
+def stripped(token: str | bool | None) -> str | bool | None:
+    """Return a token without the space around it, which a file or a copied line may add."""
+    return token.strip() if isinstance(token, str) else token
+
+
+def line(error: Exception, token: str | bool | None = None) -> str:
+    """Return the first line of an exception's text, or its type if it has no text. The token in it is replaced.
+
+    >>> line(ValueError("Illegal header value b'Bearer hf_1\\\\n2'"), "hf_1\\n2")
+    "Illegal header value b'Bearer [token]'"
+    """
+    text = str(error).strip() or type(error).__name__
+    if isinstance(token, str) and token:
+        text = text.replace(token, "[token]").replace(repr(token)[1:-1], "[token]")
+    return text.splitlines()[0]
