@@ -118,7 +118,7 @@ def test_ask_takes_the_best_of_several_texts(folder: Path) -> None:
     [
         (["train", "missing.toml"], "no such recipe"),
         (["train", "quickstart", "--set", "train.epoch=1"], "did you mean train.epochs"),
-        (["train", "quickstart", "--set", "train.lr"], "--set train.lr"),
+        (["train", "quickstart", "--set", "train.lr"], "setting 'train.lr': a name or a value is missing"),
         (["train", "quickstart", "--set", "encoder.model=bert-base-cased"], "pretrained"),
         (["train", "quickstart", "--set", "window.length=4000"], "Fix: set window.length to at most"),
         (["evaluate", "nowhere", "--data", "x.json"], "not a run folder"),
