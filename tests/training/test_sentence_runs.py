@@ -485,9 +485,9 @@ def test_data_check_of_a_table_of_sentences(data: Path, tmp_path: Path) -> None:
     broken.write_text("sentence\tlabel\nfine\t1\n\t0\nbad\t0\nlonely\n")
     shown = command("data", "check", broken)
     assert shown.code == 2
-    assert [line.partition(": line ")[2] for line in shown.out.splitlines()[:2]] == [
-        "3: sentence is empty",
-        "5: the header has 2 cells, but this row 1",
+    assert [line.partition(", line ")[2] for line in shown.out.splitlines()[:2]] == [
+        "3: sentence is empty. Fix: correct it or remove it",
+        "5: the header has 2 cells, but this row 1. Fix: correct it or remove it",
     ]
     assert shown.out.splitlines()[-1] == "2 sentences, labels 1 (1), 0 (1)"
     assert json.loads(command("data", "check", broken, "--json").out)["rows"] == 2

@@ -60,9 +60,9 @@ class SentenceReading:
 
     columns: ColumnOptions = GUESSED
     skip_broken: bool = False  # skip broken rows with one warning; otherwise the first is an error
-    can_skip: bool = True  # whether messages name the field skip_broken, which only recipes have
     labelled: bool = True  # without it, labels may be missing
     known_labels: bool = False  # otherwise a label that is no number, if nearly all others are, breaks its row
+    can_skip: bool = True  # whether messages name the field skip_broken, which only recipes have
 
 
 USUAL_READING: Final = SentenceReading()

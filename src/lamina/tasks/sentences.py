@@ -189,7 +189,7 @@ def _key(data: DataOptions, name: str) -> tuple[Hashable, ...]:
 def _load(data: DataOptions, source: DataLike, *, labelled: bool = True) -> list[Sentence]:
     """Return the sentences of a file or of rows. With `skip_broken`, rows with a label outside `data.classes` are skipped."""
     known = data.classes is not None
-    how = SentenceReading(data.columns, data.skip_broken, labelled, known)
+    how = SentenceReading(data.columns, data.skip_broken, labelled=labelled, known_labels=known)
     in_file = isinstance(source, str | Path)
     found = load_sentences(str(source), how) if in_file else sentences_of(source, how=how)
     if not labelled or not data.skip_broken or data.classes is None:
