@@ -196,7 +196,7 @@ def test_equal_recipes_give_equal_runs(short: tuple[Recipe, Path], tmp_path: Pat
 def test_finished_run_is_not_overwritten(short: tuple[Recipe, Path]) -> None:
     made, out = short
     before = result(out)
-    with pytest.raises(LaminaError, match=r"already has a run\. Fix: use --resume \(resume=True\) to continue it, or"):
+    with pytest.raises(LaminaError, match=r"already has a run\. Fix: use --resume \(resume=True\) to continue it, "):
         trainer.train(made, out)
     assert trainer.train(made, out, resume=True).finished, "a finished run can be resumed"
     assert_same(result(out), before)

@@ -44,7 +44,7 @@ def _impossible_with_answers(stated: list[tuple[object, object]], faults: list[F
 def stated_answers(value: object, starts: object) -> list[tuple[object, object]]:
     """Return answers of any known shape as pairs of text and start. A start is None if it is not given."""
     if value is MISSING:
-        raise Fault("answers are missing", "give an unanswerable question an empty list or text")
+        raise Fault("answers are missing", "name the column answer or answers; leave it empty for an unanswerable question")
     if value is None:
         return []
     if isinstance(value, str):

@@ -46,9 +46,10 @@ def question_columns(header: Sequence[str], file: str) -> dict[str, str]:
         if fitting:
             taken[role] = fitting[0]
     if missing := [role for role in ("question", "context") if role not in taken]:
+        both = " and ".join(missing)
         raise LaminaError(
-            f"{file}: the header needs the columns question, context, answer (or answers), but has no {missing[0]}: "
-            f"found {short(', '.join(header), 80)!r}. Fix: name the column {missing[0]}"
+            f"{file}: the header needs the columns question, context, answer (or answers), but has no {both}: "
+            f"found {short(', '.join(header), 80)!r}. Fix: rename the columns, {both} among them"
         )
     _note_columns(file, taken, header)
     renamed = {

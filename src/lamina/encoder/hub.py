@@ -25,7 +25,7 @@ def download(
             fetch(allow_patterns=["pytorch_model*.bin"])
     except Exception as error:  # the hub's client raises dozens of types; all mean the same for the user
         what = f"there is no such folder, and the download from the hub failed: {line(error, token)}"
-        raise LaminaError(f"{name!r}: {what}. Fix: check the name and the network") from None
+        raise LaminaError(f"{name!r}: {what}. Fix: check the path, or the hub id and the network") from None
     return folder
 
 
