@@ -270,7 +270,8 @@ def _check_folder(run: Run, *, resume: bool) -> None:
             raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another folder")
         return
     if not resume:
-        raise LaminaError(f"{run.path}: already has a run. Fix: use --resume (resume=True) to continue it, use another folder, or delete this one")
+        fix = "use --resume (resume=True) to continue it, use another folder, or delete this one"
+        raise LaminaError(f"{run.path}: already has a run. Fix: {fix}")
 
 
 def _check_recipe(run: Run, recipe: Recipe) -> None:
@@ -281,7 +282,8 @@ def _check_recipe(run: Run, recipe: Recipe) -> None:
     old = parse_recipe(run.read_recipe(), name=str(run.recipe)).model_dump(mode="json")
     if old != written:
         different = changed(old, written)
-        raise LaminaError(f"{run.path}: the recipe has changed since this run began ({different}). Fix: use another folder, or delete this one")
+        what = f"the recipe has changed since this run began ({different})"
+        raise LaminaError(f"{run.path}: {what}. Fix: use another folder, or delete this one")
 
 
 def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
