@@ -159,7 +159,7 @@ def test_make_does_not_install_a_copy(tmp_path: Path) -> None:
     folder = copy_checkout(tmp_path)
     planned = subprocess.run(["make", "-n", "quickstart"], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert "lamina train quickstart" in planned
-    assert "install" not in planned
+    assert "scripts/install.sh" not in planned
 
 
 def test_every_page_with_a_command_or_an_example_is_run() -> None:
