@@ -160,8 +160,9 @@ def brief_settings(recipe: Recipe, folder: Path) -> list[str]:
     """Return the settings that train a recipe for a few steps on files that are written into the folder."""
     tasks = recipe.tasks.values()
     distils = any(task.terms.distil for task in tasks)
-    longer = distils or any(task.augment.ramps_by_epoch for task in tasks)  # these have no effect in a first step or epoch
-    settings = ["data.holdout=0.3", f"train.epochs={2 if longer else 0.5}", "train.threads=1"]
+    ramps = any(task.augment.ramps_by_epoch for task in tasks)
+    epochs = 3 if distils else 2 if ramps else 0.5  # distillation begins after two steps at most, ramps after an epoch
+    settings = ["data.holdout=0.3", f"train.epochs={epochs}", "train.threads=1"]
     settings += ["terms.distil.window=1"] if distils else []
     if any(task.augment.unanswerable for task in tasks):  # the few texts are not similar
         settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']

@@ -93,9 +93,7 @@ def test_a_stopped_run_resumes_with_the_same_rows_only(run: lamina.Run, recipe: 
         lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings, watch=stop)
     with pytest.raises(lamina.LaminaError, match=r"train\.jsonl: the rows have changed.* Fix: give the same rows, or use"):
         lamina.train(recipe, tmp_path / "run", data=ROWS[:-1], settings=settings, resume=True)
-    with pytest.raises(
-        lamina.LaminaError, match=r"Fix: use --resume \(resume=True\) to continue it, use another folder, or delete this one$"
-    ):
+    with pytest.raises(lamina.LaminaError, match=r"Fix: use --resume \(resume=True\) to continue it, use another folder, or delete this one$"):
         lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings)
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     resumed = lamina.train(recipe, tmp_path / "run", data=ROWS, settings=settings, resume=True)
