@@ -171,7 +171,7 @@ def test_the_files_name_no_path_of_a_machine() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ('{ recipes = "quickstart" }', "000/Table 9/a: no such field: recipes. Fix: choose one of recipe, set"),
+        ('{ recipes = "quickstart" }', "rows/000/Table 9/a/0/recipes: Extra inputs are not permitted. Fix: write it as"),
         ('{ recipe = "quickstart", set = ["@large"] }', "no such group of settings: large. Fix: choose one of small"),
         ('{ same = "000/Table 9/b" }', "000/Table 9/b has no recipe of its own"),
     ],

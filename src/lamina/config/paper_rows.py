@@ -10,7 +10,9 @@ import csv
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from lamina.config.bundled import paper_map_path, paper_numbers_path
 from lamina.errors import LaminaError
@@ -62,7 +64,39 @@ class PaperRow:
     """Numbers of the paper; empty if they are lost."""
 
 
-FIELDS = ("recipe", "set", "checkpoint", "encoder", "pretrain", "ensemble", "same", "note")
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
+
+
+class Reading(BaseModel):
+    """One way to build a row, as papers.toml has it; the file describes the fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    recipe: str = ""
+    settings: tuple[str, ...] = Field(default=(), alias="set")
+    checkpoint: str = ""
+    encoder: str = ""
+    pretrain: str = ""
+    ensemble: tuple[str, ...] = ()
+    same: str = ""
+    note: str = ""
+
+
+Readings = Annotated[tuple[Reading, ...], BeforeValidator(_listed)]
+Entry = TypeVar("Entry")
+
+
+class PaperMap(BaseModel):
+    """The tables of papers.toml. Rows are nested: paper, place, name of the row."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    encoders: dict[str, tuple[str, ...]] = {}
+    settings: dict[str, tuple[str, ...]] = {}
+    rows: dict[str, dict[str, dict[str, Readings]]] = {}
+    missing: dict[str, dict[str, dict[str, str]]] = {}
+    not_trained: dict[str, dict[str, dict[str, str]]] = {}
 
 
 def paper_numbers() -> dict[RowKey, tuple[PaperNumber, ...]]:
@@ -82,11 +116,11 @@ def paper_rows() -> list[PaperRow]:
     Raises:
         LaminaError: The map has an unknown field, or names a row or a group of settings that it does not have.
     """
-    values = _map()
+    papers = _map()
     numbers = paper_numbers()
-    entries = {key: entry if isinstance(entry, list) else [entry] for key, entry in _leaves(values["rows"])}
+    entries = dict(_leaves(papers.rows))
     return [
-        _row(key, _followed(key, reading, entries), values["settings"], numbers.get(key, ()))
+        _row(key, _followed(key, reading, entries), papers.settings, numbers.get(key, ()))
         for key, readings in entries.items()
         for reading in readings
     ]
@@ -94,24 +128,32 @@ def paper_rows() -> list[PaperRow]:
 
 def rows_not_trained() -> dict[RowKey, str]:
     """Return the rows that report no trained model of their own, with the reason."""
-    return dict(_leaves(_map()["not_trained"]))
+    return dict(_leaves(_map().not_trained))
 
 
 def rows_missing() -> dict[RowKey, str]:
     """Return the rows that no recipe builds yet, with the reason."""
-    return dict(_leaves(_map()["missing"]))
+    return dict(_leaves(_map().missing))
 
 
 def encoder_settings() -> dict[str, tuple[str, ...]]:
     """Return, for each preset of the papers' encoders, the settings that load its trained weights from the hub."""
-    return {preset: tuple(settings) for preset, settings in _map()["encoders"].items()}
+    return _map().encoders
 
 
-def _map() -> dict[str, Any]:
-    return tomllib.loads(paper_map_path().read_text(encoding="utf-8"))
+def _map() -> PaperMap:
+    path = paper_map_path()
+    try:
+        return PaperMap.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = "/".join(str(part) for part in problem["loc"])
+        raise LaminaError(
+            f"{path.name}, {place}: {problem['msg']}. Fix: write it as the first lines of the file describe"
+        ) from None
 
 
-def _leaves(papers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[tuple[RowKey, Any]]:
+def _leaves(papers: Mapping[str, Mapping[str, Mapping[str, Entry]]]) -> Iterator[tuple[RowKey, Entry]]:
     """Yield the entries of a table of papers, each with its row."""
     for paper, places in papers.items():
         for where, rows in places.items():
@@ -129,33 +171,32 @@ def _key(text: str) -> RowKey:
     return RowKey(paper, where, row)
 
 
-def _followed(key: RowKey, reading: dict[str, Any], entries: Mapping[RowKey, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return a reading; `same` takes the first reading of another row, and keeps its own note if it has one."""
-    if unknown := reading.keys() - set(FIELDS):
-        raise _problem(key, f"no such field: {min(unknown)}", f"choose one of {', '.join(FIELDS)}")
-    if "same" not in reading:
+def _followed(key: RowKey, reading: Reading, entries: Mapping[RowKey, tuple[Reading, ...]]) -> Reading:
+    """Return a reading; `same` takes the first reading of another row, with the note of this one if it has one."""
+    if not reading.same:
         return reading
-    other = _key(reading["same"])
-    if other not in entries or "same" in entries[other][0]:
+    other = _key(reading.same)
+    if other not in entries or entries[other][0].same:
         raise _problem(key, f"{other} has no recipe of its own", "name a row of [rows] that does")
-    return entries[other][0] | {name: value for name, value in reading.items() if name != "same"}
+    found = entries[other][0]
+    return found.model_copy(update={"note": reading.note or found.note})
 
 
-def _row(key: RowKey, reading: dict[str, Any], groups: Mapping[str, list[str]], numbers: tuple[PaperNumber, ...]) -> PaperRow:
+def _row(key: RowKey, reading: Reading, groups: Mapping[str, tuple[str, ...]], numbers: tuple[PaperNumber, ...]) -> PaperRow:
     settings: list[str] = []
-    for setting in reading.get("set", ()):
+    for setting in reading.settings:
         if setting.startswith("@") and setting[1:] not in groups:
             raise _problem(key, f"no such group of settings: {setting[1:]}", f"choose one of {', '.join(groups)}")
         settings += groups[setting[1:]] if setting.startswith("@") else [setting]
     return PaperRow(
         key,
-        recipe=reading.get("recipe", ""),
+        recipe=reading.recipe,
         settings=tuple(settings),
-        checkpoint=reading.get("checkpoint", ""),
-        encoder=_key(reading["encoder"]) if "encoder" in reading else None,
-        pretrain=reading.get("pretrain", ""),
-        ensemble=tuple(_key(text) for text in reading.get("ensemble", ())),
-        note=reading.get("note", ""),
+        checkpoint=reading.checkpoint,
+        encoder=_key(reading.encoder) if reading.encoder else None,
+        pretrain=reading.pretrain,
+        ensemble=tuple(map(_key, reading.ensemble)),
+        note=reading.note,
         numbers=numbers,
     )
 
