@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,15 @@ def check_built(recipe: Recipe) -> None:
 def test_recipes_of_other_commands_have_separate_lists() -> None:
     spaces, pretraining = recipe_names(spaces_folder()), recipe_names(pretraining_folder())
     assert {"rates", "korean-qa"} <= set(spaces) and {"minbert", "korean"} <= set(pretraining)
-    assert len(list(recipes_folder().rglob("*.toml"))) == len(recipe_names()) + len(spaces) + len(pretraining)
+    names = {
+        "papers",
+        *recipe_names(),
+        *(f"spaces/{name}" for name in spaces),
+        *(f"pretraining/{name}" for name in pretraining),
+    }
+    folder = recipes_folder()
+    assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml")} == names
+    assert "papers" not in recipe_names(), "the map of the papers is no recipe"
     assert space_path("minbert").parent == spaces_folder()
     with pytest.raises(LaminaError, match="no such recipe file or name"):
         recipe_path("spaces/rates")
@@ -126,25 +135,18 @@ def test_recipes_of_one_shape_differ_in_numbers_only() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", different_recipes())
 def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
-    """Train the recipe on a few questions or sentences for a few steps."""
-    written = read_recipe(recipe_path(name)).tasks.values()
-    distils = any(task.terms.distil for task in written)
-    longer = distils or any(task.augment.ramps_by_epoch for task in written)  # these have no effect in a first step or epoch
-    settings = ["data.holdout=0.3", f"train.epochs={2 if longer else 0.5}", "train.threads=1"]
-    settings += ["terms.distil.window=1"] if distils else []
-    if any(task.augment.unanswerable for task in written):  # the few texts are not similar
-        settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']
-    settings += ["mixer.1.size=32"] if any(isinstance(task.mixer, StagesOptions) for task in written) else []  # 386 is slow
-    for task, options in read_recipe(recipe_path(name)).tasks.items():
-        data = few(tmp_path, task, options)
-        place = "data" if task == "main" else f"tasks.{task}.data"
-        settings += [f"{place}.train={data}"] + ([f"{place}.dev={data}"] if options.data.dev is not None else [])
+    check_trained(name, [], tmp_path)
+
+
+def check_trained(name: str, changes: Sequence[str], folder: Path) -> None:
+    """Train a recipe with some changes on a few questions or sentences for a few steps, and check what the run wrote."""
+    settings = [*changes, *brief_settings(read_recipe(recipe_path(name), changes), folder)]
     recipe = read_recipe(recipe_path(name), settings)
     if name not in REAL_ENCODER:
         layers = recipe.tune.layers if recipe.tune.layers == "all" else min(recipe.tune.layers, 1)
         settings += ["encoder.model=tiny", "encoder.pretrained=false", f"tune.layers={layers}"]
         recipe = read_recipe(recipe_path(name), settings)
-    run = train(recipe, tmp_path / "run")
+    run = train(recipe, folder / "run")
     assert run.finished
     entries = [json.loads(line) for line in run.metrics.read_bytes().splitlines()]
     assert [entry["step"] for entry in entries if "loss" in entry] == list(range(1, read_json(run.info)["steps"] + 1))
@@ -153,3 +155,21 @@ def test_a_recipe_trains(name: str, tmp_path: Path) -> None:
         assert scores.keys() == {*recipe.tasks, "overall"}
     elif kind_of(recipe.main) is not SENTENCES:
         assert scores.get("zero", scores)["total"] == len(tiny.corpus(4))
+
+
+def brief_settings(recipe: Recipe, folder: Path) -> list[str]:
+    """Return the settings that train a recipe for a few steps on files that are written into the folder."""
+    tasks = recipe.tasks.values()
+    distils = any(task.terms.distil for task in tasks)
+    ramps = any(task.augment.ramps_by_epoch for task in tasks)
+    epochs = 3 if distils else 2 if ramps else 0.5  # distillation begins after two steps at most, ramps after an epoch
+    settings = ["data.holdout=0.3", f"train.epochs={epochs}", "train.threads=1"]
+    settings += ["terms.distil.window=1"] if distils else []
+    if any(task.augment.unanswerable for task in tasks):  # the few texts are not similar
+        settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']
+    settings += ["mixer.1.size=32"] if any(isinstance(task.mixer, StagesOptions) for task in written) else []  # 386 is slow
+    for task, options in recipe.tasks.items():
+        data = few(folder, task, options)
+        place = "data" if task == "main" else f"tasks.{task}.data"
+        settings += [f"{place}.train={data}"] + ([f"{place}.dev={data}"] if options.data.dev is not None else [])
+    return settings

@@ -2,6 +2,7 @@
 
 An installed package contains them; in a checkout they are in `recipes/`. The folder holds the recipes of `lamina train`. Two
 folders in it hold other files: `pretraining/` the recipes of `lamina pretrain`, `spaces/` the spaces of `lamina tune`.
+`papers.csv` and `papers.toml` are no recipes; `paper_rows` reads them.
 """
 
 from __future__ import annotations
@@ -30,9 +31,19 @@ def spaces_folder() -> Path:
     return recipes_folder() / "spaces"
 
 
+def paper_map_path() -> Path:
+    """Return the file that maps rows of papers to recipes."""
+    return recipes_folder() / "papers.toml"
+
+
+def paper_numbers_path() -> Path:
+    """Return the file of the numbers that the papers report."""
+    return recipes_folder() / "papers.csv"
+
+
 def recipe_names(folder: Path | None = None) -> list[str]:
     """Return the names in a folder, sorted; without a folder, those of `lamina train`."""
-    others = [pretraining_folder(), spaces_folder()] if folder is None else []
+    others = [pretraining_folder(), spaces_folder(), paper_map_path()] if folder is None else []
     folder = folder or recipes_folder()
     paths = [path for path in folder.rglob("*.toml") if not any(path.is_relative_to(other) for other in others)]
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in paths)
