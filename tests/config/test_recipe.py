@@ -333,6 +333,7 @@ def test_tasks_that_do_not_fit(tasks: dict[str, Any], train: dict[str, Any], lin
         ({"dev": "d", "dev_every": 8}, "data: dev and dev_every both name the dev set. Fix: give one of them"),
         ({"classes": ["0", "1"], "scores": [0, 1]}, "data: classes and scores are two kinds of labels"),
         ({"classes": ["0", "0"]}, "data: classes holds fewer than two labels, or one label twice. Fix: list two or more"),
+        ({"scores": [0, 5], "dev_per_class": 3}, "data: dev_per_class is for classes, but the labels are scores. Fix: remove"),
         ({"scores": [5, 0]}, "data: scores must rise. Fix: give the lowest and the highest score"),
     ],
 )
@@ -342,8 +343,9 @@ def test_data_of_sentences_that_does_not_fit(data: dict[str, Any], line: str) ->
 
 
 def test_data_of_sentences_is_not_for_questions() -> None:
-    with pytest.raises(LaminaError, match=r"data\.per_class: is for sentences, but head\.type 'span' answers questions"):
-        build_on_meta(parse_recipe({"data": {"train": "t", "per_class": 3}}))
+    for name in ("per_class", "dev_per_class"):
+        with pytest.raises(LaminaError, match=rf"data\.{name}: is for sentences, but head\.type 'span' answers questions"):
+            build_on_meta(parse_recipe({"data": {"train": "t", name: 3}}))
 
 
 def test_a_setting_without_a_task_is_for_every_task() -> None:

@@ -167,7 +167,7 @@ def brief_settings(recipe: Recipe, folder: Path) -> list[str]:
     settings += ["terms.distil.window=1"] if distils else []
     if any(task.augment.unanswerable for task in tasks):  # the few texts are not similar
         settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']
-    settings += ["mixer.1.size=32"] if any(isinstance(task.mixer, StagesOptions) for task in written) else []  # 386 is slow
+    settings += ["mixer.1.size=32"] if any(isinstance(task.mixer, StagesOptions) for task in tasks) else []  # 386 is slow
     for task, options in recipe.tasks.items():
         data = few(folder, task, options)
         place = "data" if task == "main" else f"tasks.{task}.data"

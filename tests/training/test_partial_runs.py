@@ -185,7 +185,7 @@ def test_folder_with_the_name_of_a_preset_does_not_replace_it(tmp_path: Path, mo
     assert lamina.load(run.path, device="cpu").model.encoder.config.layers == 6
 
 
-def test_train_prints_answerability_and_legacy_scores(tmp_path: Path) -> None:
+def test_train_and_evaluate_print_answerability_and_legacy_scores(tmp_path: Path) -> None:
     written = recipe(tmp_path, head={"type": "answerability", "pooled": False}).model_dump(mode="json")
     (tmp_path / "classify.json").write_text(json.dumps(written))
     classified = command("train", tmp_path / "classify.json", "--out", tmp_path / "classify")
@@ -196,3 +196,8 @@ def test_train_prints_answerability_and_legacy_scores(tmp_path: Path) -> None:
     legacy = command("train", tmp_path / "legacy.json", "--out", tmp_path / "legacy")
     assert legacy.code == 0, legacy.err
     assert "bertvision_legacy" in legacy.out
+    scores = json.loads((tmp_path / "legacy" / "scores.json").read_text())["bertvision_legacy"]
+    shown = command("evaluate", tmp_path / "legacy", "--data", written["tasks"]["main"]["data"]["dev"])
+    assert f"{'bertvision_legacy':<18}{scores['exact']:>7.2f}{scores['f1']:>7.2f}" in shown.out
+    as_json = command("evaluate", tmp_path / "legacy", "--data", written["tasks"]["main"]["data"]["dev"], "--json")
+    assert json.loads(as_json.out)["bertvision_legacy"] == pytest.approx(scores)

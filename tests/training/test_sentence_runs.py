@@ -14,6 +14,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 import lamina
+from lamina.answers.saved_outputs import load_arrays
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
@@ -24,7 +25,7 @@ from lamina.errors import LaminaError, LaminaWarning
 from lamina.reader.load import Reader
 from lamina.runs.load import Trained
 from lamina.scoring.sentence import pearson
-from lamina.tasks.checks import resolved
+from lamina.tasks.checks import build_on_meta, resolved
 from lamina.tasks.kind import FileCache
 from lamina.tasks.sentences import SENTENCES
 from lamina.training import trainer
@@ -282,6 +283,56 @@ def test_per_class_limits_the_training_split(data: Path) -> None:
     learned = SENTENCES.splits(made.tasks["sentiment"], 0, FileCache()).train
     labels = [sentence.label for sentence in learned]
     assert {label: labels.count(label) for label in set(labels)} == dict.fromkeys("01234", 4)
+
+
+def test_dev_per_class_limits_the_dev_set_alike_for_every_seed(data: Path) -> None:
+    """Paper 002 scores 130 sentences of each class."""
+    plain, made = (recipe(data, ("sentiment",), setting).tasks["sentiment"] for setting in ("weight=1", "data.dev_per_class=3"))
+    whole = SENTENCES.splits(plain, 0, FileCache())
+    one, two = (SENTENCES.splits(made, seed, FileCache()) for seed in (0, 1))
+    labels = [sentence.label for sentence in one.dev]
+    assert {label: labels.count(label) for label in set(labels)} == dict.fromkeys("01234", 3)
+    assert one.dev == two.dev == SENTENCES.dev(made, FileCache())
+    assert (one.train, one.holdout) == (whole.train, whole.holdout)
+
+
+@pytest.mark.parametrize("field", ["per_class", "dev_per_class"])
+def test_a_number_per_class_is_not_for_scores_of_the_data(data: Path, tmp_path: Path, field: str) -> None:
+    line = rf"data\.{field}: is for classes, but the labels are scores\. Fix: remove data\.{field}"
+    with pytest.raises(LaminaError, match=line):
+        trainer.train(recipe(data, ("similarity",), f"data.{field}=3"), tmp_path / "run")
+
+
+def test_cut_of_paper_002_decides_classes_at_a_cosine_of_one_half(data: Path, tmp_path: Path) -> None:
+    """A logit of 1 at a cosine of 0.5 or more, whatever the trained logits and their threshold are."""
+    run = trainer.train(recipe(data, ("paraphrase",), "head.map=cut"), tmp_path / "run")
+    cosines = load_arrays(run)[0]["cosine"]
+    pairs = make_sentences("paraphrase", "dev", count=30)
+    predicted = json.loads(run.predictions.read_text())
+    expected = ["1" if cosine >= 0.5 else "0" for cosine in cosines]
+    assert [predicted[pair.id] for pair in pairs] == expected
+    right = [label == pair.label for label, pair in zip(expected, pairs, strict=True)]
+    assert json.loads(run.scores.read_text())["accuracy"] == pytest.approx(sum(right) / 30)
+    assert json.loads(run.info.read_text())["tasks"]["paraphrase"]["threshold"] == 0
+    found = lamina.load(run.path).classify([(pair.first, str(pair.second)) for pair in pairs])
+    assert [one.label for one in found] == expected
+    assert {round(one.confidence, 3) for one in found} == {0.731}
+    analysis = command("analyze", run.path, "--json")
+    assert analysis.code == 0, analysis.err
+    assert json.loads(analysis.out)["runs"][0]["tasks"]["paraphrase"]["accuracy"] == pytest.approx(100 * sum(right) / 30)
+
+
+def test_six_bins_are_not_for_classes(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match=r'head\.map: "bins" makes six scores, but the labels are two classes\. Fix: '):
+        trainer.train(recipe(data, ("paraphrase",), "head.map=bins"), tmp_path / "run")
+
+
+@pytest.mark.parametrize(("pooling", "layers", "trains"), [("pooler", 1, True), ("pooler", 0, False), ("cls", 1, False)])
+def test_pooler_trains_with_the_last_layers_if_a_head_reads_it(data: Path, pooling: str, layers: int, *, trains: bool) -> None:
+    made = recipe(data, ("sentiment",), f"head.pooling={pooling}", f"tune.layers={layers}")
+    encoder = build_on_meta(resolved(made)).encoder
+    assert encoder.pooler is not None
+    assert encoder.pooler.weight.requires_grad == trains
 
 
 def test_held_out_split_has_the_shares_of_classes(data: Path) -> None:

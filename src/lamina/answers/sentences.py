@@ -16,10 +16,10 @@ MAPPED_CLASSES = 6  # 0 to 5, the labels of similarity
 CUT = 0.5
 
 
-def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0) -> Doubles:
-    """Return [I, C] the probability of every class. Class 1 of a pair is "similar"; its logit is reduced by `threshold`."""
+def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0, how: ScoreMap = "none") -> Doubles:
+    """Return [I, C] the probability of every class. Class 1 of a pair is "similar"; its logit is `similar_logits`."""
     if "cosine" in outputs:
-        alike = 1 / (1 + np.exp(-(outputs["logits"].astype(np.float64) - threshold)))
+        alike = 1 / (1 + np.exp(-similar_logits(outputs, threshold, how)))
         return np.stack([1 - alike, alike], 1)
     logits = outputs["logits"].astype(np.float64)
     powers = np.exp(logits - logits.max(1, keepdims=True))
@@ -27,11 +27,25 @@ def class_probabilities(outputs: ItemOutputs, threshold: float = 0.0) -> Doubles
     return chances
 
 
-def predicted_classes(outputs: ItemOutputs, threshold: float = 0.0) -> Longs:
+def predicted_classes(outputs: ItemOutputs, threshold: float = 0.0, how: ScoreMap = "none") -> Longs:
     """Return [I] the most probable class."""
     if "cosine" in outputs:
-        return np.asarray(outputs["logits"] > threshold, np.int64)
+        return np.asarray(similar_logits(outputs, threshold, how) > 0, np.int64)
     return np.asarray(outputs["logits"].argmax(1), np.int64)
+
+
+def similar_logits(outputs: ItemOutputs, threshold: float = 0.0, how: ScoreMap = "none") -> Doubles:
+    """Return [I] the logits of "similar" of pairs, reduced by `threshold`; above 0 means "similar".
+
+    With "cut" the logit is 1 at a cosine of 0.5 or more, as in paper 002, and there is no threshold. Below, it is -1. A logit
+    of 0 would leave both classes at a probability of one half.
+
+    >>> similar_logits({"cosine": np.array([0.49, 0.5]), "logits": np.array([3.0, 4.0])}, how="cut").tolist()
+    [-1.0, 1.0]
+    """
+    if how == "cut":
+        return np.where(np.asarray(outputs["cosine"], np.float64) < CUT, -1.0, 1.0)
+    return np.asarray(outputs["logits"], np.float64) - threshold
 
 
 def predicted_scores(outputs: ItemOutputs, how: ScoreMap = "none") -> Doubles:

@@ -204,7 +204,7 @@ def _tuned_first(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scores at the tuned threshold on the top level, as the official script has them."""
     if "tuned" not in scores:
         return dict(scores)
-    also = {name: scores[name] for name in ("zero", "korquad", "korquad_always") if name in scores}
+    also = {name: values for name, values in scores.items() if name not in ("tuned", "best", "questions")}
     questions = {"questions": _tuned_first(scores["questions"])} if "questions" in scores else {}
     return {**scores["tuned"], **also, **questions}
 

@@ -41,8 +41,8 @@ def ensemble(
         print_json(result)
         return
     print_scores(result["scores"])
-    counts = result["counts"]
-    print(f"{counts['wrong']} wrong, of which {counts['second_right']} have the right answer second")
+    if counts := result.get("counts"):
+        print(f"{counts['wrong']} wrong, of which {counts['second_right']} have the right answer second")
     print(f"ensemble: {out}")
 
 
@@ -82,7 +82,7 @@ def compare(
     a: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, or an ensemble.")],
     b: Annotated[Path, typer.Argument(metavar="RUN", help="A second one that was scored on the same questions.")],
     data: DevSet = None,
-    metric: Annotated[Literal["f1", "exact"], typer.Option("--metric", help="Compare this official score.")] = "f1",
+    metric: Annotated[Literal["f1", "exact"], typer.Option("--metric", help="Compare this official score of answers.")] = "f1",
     at: Annotated[
         Literal["tuned", "zero"], typer.Option("--at", help="Score at the threshold of each run, or at 0.")
     ] = "tuned",

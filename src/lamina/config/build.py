@@ -22,7 +22,7 @@ def build_model(recipe: Recipe, encoder: Encoder) -> Model:
     The encoder is changed in place: adapters are inserted, frozen weights are marked. `train.seed` fixes the initial weights.
     """
     torch.manual_seed(recipe.train.seed)
-    prepare(encoder, recipe.tune)
+    prepare(encoder, recipe.tune, pooled=any(task.head.pooled for task in recipe.tasks.values()))
     return Model(encoder, {name: _build_task(options, encoder) for name, options in recipe.tasks.items()})
 
 

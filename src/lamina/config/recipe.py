@@ -75,6 +75,8 @@ class DataOptions(BaseModel):
     """Use every n-th row of the training file, from the first, as the dev set; n is at least 2."""
     per_class: int | None = Field(default=None, ge=1)
     """Train on at most this many sentences of each class."""
+    dev_per_class: int | None = Field(default=None, ge=1)
+    """Score at most this many sentences of each class of the dev set, the same ones for every seed."""
 
     @field_validator("dev")
     @classmethod
@@ -91,8 +93,9 @@ class DataOptions(BaseModel):
             raise ValueError("classes holds fewer than two labels, or one label twice. Fix: list two or more different labels")
         if self.scores is not None and self.scores[0] >= self.scores[1]:
             raise ValueError("scores must rise. Fix: give the lowest and the highest score, such as [0, 5]")
-        if self.scores is not None and self.per_class is not None:
-            raise ValueError("per_class is for classes, but the labels are scores. Fix: remove data.per_class")
+        for name in ("per_class", "dev_per_class"):
+            if self.scores is not None and getattr(self, name) is not None:
+                raise ValueError(f"{name} is for classes, but the labels are scores. Fix: remove data.{name}")
         return self
 
     @property

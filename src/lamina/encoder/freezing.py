@@ -29,7 +29,7 @@ class TuneOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"
-    """Number of last layers to train; `all` also trains the embeddings and the pooler."""
+    """Number of last layers to train, and with them a pooler that a head reads; `all` also trains the embeddings."""
     norms: bool = False
     """Train every layer norm, also in frozen layers and in the embeddings."""
     embeddings: bool | None = None
@@ -42,16 +42,19 @@ class TuneOptions(BaseModel):
     """Add low-rank updates to the attention of the encoder."""
 
 
-def prepare(encoder: Encoder, options: TuneOptions) -> None:
-    """Insert adapters and choose the trainable weights; set ``requires_grad`` and ``encoder.cut``."""
-    choose(encoder, options)
+def prepare(encoder: Encoder, options: TuneOptions, *, pooled: bool = False) -> None:
+    """Insert adapters and choose the trainable weights; set ``requires_grad`` and ``encoder.cut``.
+
+    `pooled` says that a head reads the pooled state.
+    """
+    choose(encoder, options, pooled=pooled)
     for inserted in (options.adapters, options.lora):
         if inserted is not None:
             inserted.insert(encoder)  # new parameters train
     encoder.cut = -1 if options.dropout else first_trained(encoder) - 1
 
 
-def choose(encoder: Encoder, options: TuneOptions) -> None:
+def choose(encoder: Encoder, options: TuneOptions, *, pooled: bool = False) -> None:
     """Set ``requires_grad`` of the encoder's own weights."""
     depth, everything = encoder.config.layers, options.layers == "all"
     count = depth if options.layers == "all" else options.layers
@@ -67,7 +70,7 @@ def choose(encoder: Encoder, options: TuneOptions) -> None:
         block.requires_grad_(True)
     encoder.embeddings.requires_grad_(everything if options.embeddings is None else options.embeddings)
     if encoder.pooler is not None:
-        encoder.pooler.requires_grad_(everything)
+        encoder.pooler.requires_grad_(everything or (pooled and count > 0))
     if options.norms:
         for module in encoder.modules():
             if isinstance(module, nn.LayerNorm):

@@ -23,6 +23,7 @@ from lamina.answers.formats import predictions_json
 from lamina.answers.saved_outputs import load_outputs
 from lamina.data.examples import Example
 from lamina.errors import LaminaError
+from lamina.experiments.answerability import classifies, read_classified
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.predictions import by_question, references, several_contexts, whole_questions
@@ -38,7 +39,7 @@ Together = Literal["context", "article", "question"]
 Per = Literal["context", "question"]
 
 GROUPS: Final = ("overall", "HasAns", "NoAns")  # all questions, those with an answer, those without
-_LABELS: Final[dict[Metric, str]] = {"f1": "F1", "exact": "EM"}
+_LABELS: Final = {"f1": "F1", "exact": "EM", "accuracy": "accuracy"}
 _TOGETHER: Final[dict[Together, Callable[[Example], str]]] = {
     "context": lambda example: example.context,
     "article": lambda example: example.article,
@@ -62,7 +63,7 @@ def compare(
         a: The folder of a run or an ensemble.
         b: The folder that is compared with it.
         data: The dev set, if it is no longer at the path in the recipe of `a`.
-        metric: The official score to compare.
+        metric: The official score to compare. Runs that classify questions as answerable are compared by accuracy.
         at: The threshold for "no answer": each run's own ("tuned"), or 0 ("zero").
         clusters: Which questions form a cluster.
         per: What is scored if questions have several contexts: each context, or the question over all of them.
@@ -76,6 +77,8 @@ def compare(
     Raises:
         LaminaError: A folder is not a scored run or ensemble, or the two were scored on different questions.
     """
+    if classifies(a) and classifies(b):
+        return _compare_classified(a, b, data, at, clusters, per)
     sides = [_Side.open(path) for path in (a, b)]
     examples = same_questions([side.scored for side in sides], data)
     if per == "question" and not several_contexts(examples):
@@ -83,6 +86,22 @@ def compare(
     answers = [side.texts(at) if per == "context" else side.question_texts(at, examples) for side in sides]
     examples = examples if per == "context" else whole_questions(examples)
     scores = [_question_scores(texts, examples, side.path, metric) for texts, side in zip(answers, sides, strict=True)]
+    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
+    return result | _groups(scores, examples, clusters)
+
+
+def _compare_classified(a: Path, b: Path, data: str | None, at: ThresholdAt, clusters: Together, per: Per) -> dict[str, Any]:
+    """Return the comparison of two runs that classify questions, by their accuracy."""
+    for option, value, default in (("--at", at, "tuned"), ("--per", per, "context")):
+        if value != default:
+            raise LaminaError(f"{option} {value}: is for answers, but these runs classify questions. Fix: leave {option} out")
+    sides = read_classified([a, b], data)
+    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": "accuracy", "at": at, "clusters": clusters, "per": per}
+    return result | _groups([side.right for side in sides], sides[0].examples, clusters)
+
+
+def _groups(scores: Sequence[Doubles], examples: Sequence[Example], clusters: Together) -> dict[str, Any]:
+    """Return the tables of all questions, of those with an answer and of those without, given the scores of both sides."""
     of = _numbered([_TOGETHER[clusters](example) for example in examples])
     if of.max() == 0:
         raise LaminaError(
@@ -90,7 +109,7 @@ def compare(
             "Fix: treat the questions as independent with --clusters question"
         )
     has_answer = np.array([bool(example.answers) for example in examples])
-    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
+    result: dict[str, Any] = {}
     for name, chosen in zip(GROUPS, (np.ones_like(has_answer), has_answer, ~has_answer), strict=True):
         if len(set(of[chosen].tolist())) > 1:
             result[name] = _difference(scores[0][chosen], scores[1][chosen], of[chosen])

@@ -29,6 +29,7 @@ from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
+from lamina.experiments.answerability import classifies, combine_classified
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.scoring.nbest import answer_counts, ranked_texts
 from lamina.scoring.predictions import by_question, references, score_all, score_at, several_contexts
@@ -52,12 +53,16 @@ def ensemble(
     - ``predictions.json``, ``null_odds.json``, ``nbest.json``: the predictions of the "tuned" scores; the threshold is 0
     - ``questions.json``: as in a run, if questions have several contexts
     - ``ensemble.json``: the runs, and how and by which route they were combined
+
+    Runs that classify questions as answerable are combined by their probabilities (`experiments.answerability`).
     """
     progress = progress or Silent()
     if not runs:
         raise LaminaError("runs: an ensemble needs runs. Fix: name at least one")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise LaminaError(f"{out}: already exists. Fix: write the ensemble into a new folder")
+    if all(classifies(path) for path in runs):
+        return combine_classified(runs, out, how=how, data=data)
     members = [_Member.open(path) for path in runs]
     scored = [member.scored for member in members]
     examples = same_questions(scored, data)

@@ -243,7 +243,7 @@ class RegressionHeadOptions(SentenceHeadOptions):
 
 
 class CosineHeadOptions(SentenceHeadOptions):
-    """Options of the cosine head. `map` has the two maps to scores that the paper tried and rejected (`scoring.sentence`)."""
+    """Options of the cosine head. `map` has the two maps that the paper tried and rejected (`answers.sentences`)."""
 
     sides: ClassVar[int] = 2
     objective: ClassVar[str] = "binary_cross_entropy"
@@ -252,7 +252,7 @@ class CosineHeadOptions(SentenceHeadOptions):
     paper_sigmoid: bool = False
     """Use the cosine itself as the logit, without learned scale and shift."""
     map: Literal["none", "bins", "cut"] = "none"
-    """Map the cosine to a score after training: not at all, into six equal bins, or to 0 below 0.5."""
+    """Map the cosine after training: not at all, to six equal bins (scores only), or to 0 below 0.5 (classes: "no")."""
 
     def build(self, width: int, labels: Labels) -> CosineHead:
         if not labels.are_scores and len(labels.classes) != 2:

@@ -150,7 +150,7 @@ class QuestionReader(TrainedReader):
         return TextByText(self.trained, questions, top_k)
 
     def _scores(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> ScoreTable:
-        if kind_of(options) is not SPANS:
+        if kind_of(options) is not SPANS or self.recipe.train.scorer == "bertvision_legacy":  # it needs all logits at once
             return super()._scores(name, options, examples, progress)
         predictions = list(span_predictions(self.trained, examples, self.recipe.answer, progress, task=name))
         return SPANS.score_predictions(predictions, examples, self.trained.settings(name), self.trained.span_decision_of(name))

@@ -76,7 +76,7 @@ class SentenceReader(TrainedReader):
         if not given:
             return []
         outputs = item_outputs(self.model, self._windows(given, options), task=name)
-        chances = class_probabilities(outputs, self._threshold(name))
+        chances = class_probabilities(outputs, self._threshold(name), score_map(options))
         classes = options.data.labels.classes
         found = [dict(zip(classes, map(float, row), strict=True)) for row in chances]
         labels = [Label(best, of_text[best], of_text) for of_text in found for best in [max(of_text, key=of_text.__getitem__)]]
@@ -122,10 +122,9 @@ class SentenceReader(TrainedReader):
         if not pairs:
             scores: list[float] = []
         elif labels.are_scores:
-            how = score_map(options)
-            scores = [labels.score(float(share)) for share in predicted_scores(outputs, how)]
+            scores = [labels.score(float(share)) for share in predicted_scores(outputs, score_map(options))]
         else:
-            chances = class_probabilities(outputs, self._threshold(name))
+            chances = class_probabilities(outputs, self._threshold(name), score_map(options))
             scores = [float(row[-1]) for row in chances]
         return scores[0] if single else scores
 

@@ -103,7 +103,7 @@ class TrainedReader:
 
             - spans: the official SQuAD 2.0 scores, in percent: `zero` at threshold 0, `tuned` at the threshold of the model and
               `best` at the best threshold. Contexts count one by one; `questions` has the scores over all contexts of a
-              question. A model with ``train.scorer = "korquad"`` adds the KorQuAD scores.
+              question. ``train.scorer`` adds other scores: "korquad" those of KorQuAD, "bertvision_legacy" those of paper 001.
             - answerability: accuracy, and the F1 of the class "impossible".
             - sentences: accuracy and macro-F1 of classes, or the correlations of scores, from 0 to 1.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lamina.config.train_options import TrainOptions
 
 # Fields of `data` that only sentence tasks have.
-FOR_SENTENCES: Final = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class")
+FOR_SENTENCES: Final = ("columns", "classes", "scores", "pairs", "skip_broken", "dev_every", "per_class", "dev_per_class")
 
 
 class Questions:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from lamina.config.train_options import TrainOptions
 
 MAPS: Final[tuple[Literal["bins", "cut"], ...]] = ("bins", "cut")
+PER_CLASS: Final = ("per_class", "dev_per_class")  # fields of `data` for classes only
+DEV_SEED: Final = 0  # of the sentences that `data.dev_per_class` chooses
 VECTORS: Final = ("first", "second")  # large outputs that no score needs, so they are not saved
 
 
@@ -59,6 +61,12 @@ class Sentences:
             raise LaminaError(f"augment: is for questions, but {kind}. Fix: leave augment out")
         if odd := [name for name in ("contexts", "choose") if task.data.differs(name)]:
             raise LaminaError(f"data.{odd[0]}: is for questions, but {kind}. Fix: leave data.{odd[0]} out")
+        if task.head.type == "cosine" and task.head.map == "bins" and task.data.classes is not None:
+            raise LaminaError(
+                'head.map: "bins" makes six scores, but the labels are two classes. Fix: set head.map to "cut" or "none"'
+            )
+        if task.data.scores is not None and (odd := [name for name in PER_CLASS if task.data.differs(name)]):
+            raise LaminaError(f"data.{odd[0]}: is for classes, but the labels are scores. Fix: remove data.{odd[0]}")
 
     def resolve(self, task: TaskOptions, files: FileCache) -> TaskOptions:
         """Return the task with the labels of the training file, and with whether its rows are pairs of texts."""
@@ -94,10 +102,13 @@ class Sentences:
         return Splits(sample(chosen, data.share(len(chosen)), seed), held_out, self.dev(task, files) if dev else [])
 
     def dev(self, task: TaskOptions, files: FileCache) -> list[Sentence]:
+        """Return the dev set. Every seed has the same sentences of `data.dev_per_class`, so that runs can be compared."""
         data = task.data
         if data.dev_every is not None:
-            return every(self._cached(data, data.train, files), data.dev_every)[1][: data.dev_questions]
-        return [] if data.dev is None else self._cached(data, data.dev, files)[: data.dev_questions]
+            found = every(self._cached(data, data.train, files), data.dev_every)[1]
+        else:
+            found = [] if data.dev is None else self._cached(data, data.dev, files)
+        return per_class(found, data.dev_per_class, DEV_SEED)[: data.dev_questions]
 
     def counts(self, examples: Sequence[Sentence]) -> dict[str, int]:
         return {"sentences": len(examples)}
@@ -118,7 +129,8 @@ class Sentences:
         return make_sentence_windows(examples, tokenizer, task.data.labels, length=window.length, sides=sides)
 
     def settings(self, recipe: Recipe, task: TaskOptions, tokenizer: Tokenizer) -> SentenceSettings:
-        return SentenceSettings(task.data.labels, score_map(task), task.head.type == "cosine" and task.head.paper_sigmoid)
+        fixed = task.head.type == "cosine" and (task.head.paper_sigmoid or task.head.map == "cut")
+        return SentenceSettings(task.data.labels, score_map(task), fixed)
 
     def outputs(self, infer: Infer, data: Data[Sentence]) -> ItemOutputs:
         return infer.items(data.windows)
@@ -138,7 +150,7 @@ class Sentences:
             r = pearson(predicted_scores(outputs, settings.score_map), gold)
             return Evaluation(100 * r, {"pearson": r})
         threshold = _threshold(outputs, data, settings) if decision is None else decision.threshold
-        found = accuracy(predicted_classes(outputs, threshold), gold)
+        found = accuracy(predicted_classes(outputs, threshold, settings.score_map), gold)
         return Evaluation(100 * found, {"accuracy": found})
 
     def score(
@@ -147,7 +159,8 @@ class Sentences:
         gold = gold_labels(data)
         if settings.labels.are_scores:
             return correlations(outputs, predicted_scores(outputs, settings.score_map), gold)
-        classes, predicted = settings.labels.classes, predicted_classes(outputs, decision.threshold)
+        predicted = predicted_classes(outputs, decision.threshold, settings.score_map)
+        classes = settings.labels.classes
         at_zero = {"accuracy_at_0": accuracy(predicted_classes(outputs, 0.0), gold)} if "cosine" in outputs else {}
         return {
             "accuracy": accuracy(predicted, gold),
@@ -167,7 +180,8 @@ class Sentences:
                 labels.score(float(share)) for share in predicted_scores(outputs, settings.score_map)
             ]
         else:
-            found = [labels.classes[number] for number in predicted_classes(outputs, decision.threshold).tolist()]
+            numbers = predicted_classes(outputs, decision.threshold, settings.score_map)
+            found = [labels.classes[number] for number in numbers.tolist()]
         return {"predictions": {sentence.id: label for sentence, label in zip(data.examples, found, strict=True)}}
 
     def summary(self, predictions: Mapping[str, JsonObject], decision: SentenceDecision) -> dict[str, object]:
@@ -202,7 +216,7 @@ def _load(data: DataOptions, source: DataLike, *, labelled: bool = True) -> list
 
 
 def score_map(task: TaskOptions) -> ScoreMap:
-    """Return how a cosine becomes a score: by the recipe's map, or by the sigmoid that binary cross-entropy trained."""
+    """Return how a cosine becomes a score or a class: by the recipe's map, or by the sigmoid of binary cross-entropy."""
     if task.head.type != "cosine":
         return "none"
     return "sigmoid" if task.objective.type == "binary_cross_entropy" and task.head.map == "none" else task.head.map

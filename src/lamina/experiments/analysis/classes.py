@@ -72,7 +72,7 @@ def _classes(saved: SavedSentences) -> Outcome:
     classes = saved.labels.classes
     gold = np.array([saved.labels.number(str(s.label)) for s in saved.examples], np.int64)
     predicted = np.array([saved.labels.number(str(name)) for name in saved.predictions], np.int64)
-    probabilities = class_probabilities(saved.outputs, saved.threshold)  # [I, C]
+    probabilities = class_probabilities(saved.outputs, saved.threshold, saved.score_map)  # [I, C]
     _check_rows(len(probabilities), len(gold))
     chances = probabilities[np.arange(len(gold)), predicted].tolist()
     right = (predicted == gold).tolist()

@@ -13,7 +13,7 @@ from lamina.answers.decisions import SentenceDecision, read_decision
 from lamina.answers.decode import Prediction
 from lamina.answers.formats import predictions_of
 from lamina.answers.saved_outputs import load_arrays
-from lamina.answers.sentences import ItemOutputs
+from lamina.answers.sentences import ItemOutputs, ScoreMap
 from lamina.data.examples import Example, Sentence
 from lamina.data.labels import Labels
 from lamina.data.tokenizer import Tokenizer
@@ -21,6 +21,7 @@ from lamina.errors import LaminaError
 from lamina.runs.scored_run import ScoredRun, same_questions
 from lamina.tasks.kind import FileCache
 from lamina.tasks.registry import kind_of
+from lamina.tasks.sentences import score_map
 from lamina.utils.run_folder import Run, read_object
 
 _AGAIN = "copy or train the run again"
@@ -51,6 +52,7 @@ class SavedSentences:
     examples: Sequence[Sentence]
     labels: Labels
     threshold: float
+    score_map: ScoreMap
     outputs: ItemOutputs
     predictions: Sequence[str | float]
 
@@ -122,7 +124,7 @@ def _other(run: Run, name: str, data: str | None) -> SavedAnswerability | SavedS
     if task.head.kind == "answerability":
         return SavedAnswerability(examples, values)
     decision = read_decision(SentenceDecision, run.read_info().get("tasks"), name, str(run.info))
-    return SavedSentences(examples, task.data.labels, decision.threshold, outputs, values)
+    return SavedSentences(examples, task.data.labels, decision.threshold, score_map(task), outputs, values)
 
 
 def _check_complete(file: Path, ids: Sequence[str], found: Mapping[str, object]) -> None:
