@@ -109,6 +109,7 @@ def test_curves_are_logged_and_drawn(run: Run) -> None:
     assert [entry["epochs"] for entry in curves] == [1, 2]
     assert curves[0]["curve"].keys() == {"train", "dev"}
     assert curves[0]["curve"]["dev"].keys() >= {"sentiment.accuracy", "paraphrase.accuracy", "similarity.pearson"}
+    assert curves[0]["curve"]["dev"].keys() >= {f"{task}.loss" for task in TASKS}
     assert run.curves.read_bytes().startswith(b"\x89PNG")
 
 

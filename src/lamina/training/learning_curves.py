@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 
 from lamina.config.recipe import Recipe
 from lamina.data.splits import sample
 from lamina.errors import LaminaError
 from lamina.model import Model
+from lamina.objectives.loss import Loss
 from lamina.training.datasets import Datasets, TrainingData, dataset_of
 from lamina.training.recording import Recorder
 from lamina.training.task_group import TaskGroup
@@ -28,7 +30,7 @@ class LearningCurves:
     The scores do not choose a checkpoint.
     """
 
-    def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup) -> None:
+    def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup, losses: Mapping[str, Loss]) -> None:
         seen = {
             name: dataset_of(recipe, task, sample(data.train[name].examples, ITEMS, recipe.train.seed), data.tokenizer)
             for name, task in recipe.tasks.items()
@@ -36,14 +38,16 @@ class LearningCurves:
         self._splits: dict[str, Datasets] = {"train": seen}
         if all(dataset.examples for dataset in data.dev.values()):
             self._splits["dev"] = data.dev
-        self._holdout, self._group = data.holdout, group
+        self._holdout, self._group, self._losses = data.holdout, group, losses
 
     def record(self, model: Model, recorder: Recorder, epoch: int) -> None:
         """Record the scores with decisions fitted on the held-out split, as after the last step."""
         began = time.monotonic()
         model.eval()
         decisions = self._group.fit(model, self._holdout)
-        curve = {split: self._group.evaluate(model, found, decisions).metrics for split, found in self._splits.items()}
+        curve = {
+            split: self._group.evaluate(model, found, decisions, self._losses).metrics for split, found in self._splits.items()
+        }
         state = recorder.state
         state.costs.evaluate_seconds += time.monotonic() - began
         recorder.record({"step": state.step, "epochs": epoch, "curve": curve})

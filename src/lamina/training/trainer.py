@@ -185,11 +185,11 @@ def _fit(
     for step, name in checkpoint_names(options, plan).items():
         after[step].append(partial(write_run, Run(run.path / "checkpoints" / name), recipe, data, model, info))
     if options.curves:
-        curves = LearningCurves(recipe, data, group)
+        curves = LearningCurves(recipe, data, group, losses)
         for step, epoch in epoch_ends(plan).items():
             after[step].append(partial(curves.record, model, recorder, epoch))
     evaluations = Evaluations(
-        partial(group.evaluate, datasets=data.holdout),
+        partial(group.evaluate, datasets=data.holdout, losses=losses),
         at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
         stop=watch,
         after=after,
