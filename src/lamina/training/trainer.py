@@ -167,7 +167,8 @@ def _fit(
         _check_unchanged(run, begun, info)
     recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
     began = time.monotonic()
-    data = with_stores(recipe, model, data, progress)
+    if not options.untrained:
+        data = with_stores(recipe, model, data, progress)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
     if any(task.augment.per_epoch for task in recipe.tasks.values()):
@@ -207,7 +208,7 @@ def _fit(
 
 def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
     for term in memories:
-        if term.waits >= steps:
+        if term.waits >= steps > 0:
             message = f"terms.{term.name}: begins after {term.waits} steps, but the run has {steps}. Fix: let it begin earlier"
             warnings.warn(message, LaminaWarning, stacklevel=4)
 
