@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 import lamina
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import Recipe
+from lamina.config.train_options import TrainOptions
 from lamina.data.squad import to_squad
 from lamina.data.windows import LOST
 from lamina.encoder import load as encoders
@@ -24,7 +26,10 @@ from lamina.objectives import SpanLoss
 from lamina.state_cache.dataset import Dataset
 from lamina.tasks.kind import FileCache
 from lamina.training.datasets import AnyDataset, load_data
+from lamina.training.learning_curves import read_curves, unit_of
+from lamina.training.plan import Draw
 from lamina.training.split_loss import SplitLoss
+from lamina.training.steps import TrainingPlan, curve_points
 from lamina.training.trainer import train
 from lamina.utils.progress import Silent
 from lamina.utils.run_folder import Run
@@ -96,3 +101,31 @@ def test_a_split_without_a_usable_window_has_no_loss() -> None:
     loss = SplitLoss(SpanLoss(), model, dataset)
     span_logits(model, dataset.windows, seen=loss.add)
     assert loss.value is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "epochs"),
+    [
+        (("train.epochs=1.3",), [1, 1.3]),
+        (("train.epochs=1.5", "train.curves_every=0.5"), [0.5, 1, 1.5]),
+        (("train.epochs=2",), [1, 2]),
+        (("train.epochs=0",), [0]),
+    ],
+)
+def test_points_of_curves_are_at_their_number_of_epochs(tmp_path: Path, settings: tuple[str, ...], epochs: list[float]) -> None:
+    run = train(recipe(tmp_path, "train.curves=true", *settings), tmp_path / "run")
+    points = entries(run, "curve")
+    assert [entry["epochs"] for entry in points] == epochs
+    assert points[-1]["step"] == json.loads(run.info.read_text())["steps"]
+    assert [at for at, _ in read_curves(run)["loss"]["dev"]] == epochs
+    assert {metric: unit_of(metric, recipe(tmp_path)) for metric in read_curves(run)} == {
+        "f1": "percent",
+        "exact": "percent",
+        "loss": "loss",
+    }
+
+
+def test_the_last_point_of_a_run_by_minutes_has_the_share_of_its_epoch() -> None:
+    turn = (Draw("main", 0, np.arange(2)),)
+    plan = TrainingPlan([(0, turn)] * 4 + [(1, turn)], [4, 5], 8)
+    assert curve_points(TrainOptions(minutes=1.0), plan) == {4: 1, 5: 1.2}

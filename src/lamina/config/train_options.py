@@ -78,7 +78,9 @@ class TrainOptions(BaseModel):
     choose: str = "mean"
     """With several tasks, choose the checkpoint by the mean held-out score or by that of the named task."""
     curves: bool = False
-    """Score the training split and the dev set after each epoch; these scores choose nothing."""
+    """Score the training split and the dev set every `train.curves_every` epochs; these scores choose nothing."""
+    curves_every: float = Field(default=1.0, ge=0.01)
+    """Number of epochs between two points of `train.curves`; the end of the run is a point too."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)

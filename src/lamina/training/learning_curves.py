@@ -1,4 +1,4 @@
-"""Record and draw learning curves: the scores on the training split and the dev set after each epoch."""
+"""Record and draw learning curves: the losses and scores on the training split and the dev set."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from lamina.data.splits import sample
 from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.objectives.loss import Loss
+from lamina.tasks.registry import kind_of
+from lamina.tasks.sentences import SENTENCES
 from lamina.training.datasets import Datasets, TrainingData, dataset_of
 from lamina.training.recording import Recorder
 from lamina.training.task_group import TaskGroup
@@ -40,7 +42,7 @@ class LearningCurves:
             self._splits["dev"] = data.dev
         self._holdout, self._group, self._losses = data.holdout, group, losses
 
-    def record(self, model: Model, recorder: Recorder, epoch: int) -> None:
+    def record(self, model: Model, recorder: Recorder, epochs: float) -> None:
         """Record the scores with decisions fitted on the held-out split, as after the last step."""
         began = time.monotonic()
         model.eval()
@@ -50,7 +52,7 @@ class LearningCurves:
         }
         state = recorder.state
         state.costs.evaluate_seconds += time.monotonic() - began
-        recorder.record({"step": state.step, "epochs": epoch, "curve": curve})
+        recorder.record({"step": state.step, "epochs": epochs, "curve": curve})
 
 
 def read_curves(run: Run) -> Series:
@@ -65,13 +67,23 @@ def read_curves(run: Run) -> Series:
     return series
 
 
-def draw_curves(run: Run, progress: Progress) -> None:
-    """Write the picture into the run folder, if a plotting library is installed."""
+def unit_of(metric: str, recipe: Recipe) -> str:
+    """Return the unit of a metric with the name that the curves have: loss, correlation, share or percent."""
+    *task, name = metric.split(".") if len(recipe.tasks) > 1 else (next(iter(recipe.tasks)), metric)
+    if name == "loss":
+        return "loss"
+    if kind_of(recipe.tasks[".".join(task)]) is not SENTENCES:
+        return "percent"
+    return "correlation" if name == "pearson" else "share"
+
+
+def draw_curves(run: Run, recipe: Recipe, progress: Progress) -> None:
+    """Write the picture into the run folder, if a plotting library is installed. Metrics of one unit share an axis."""
     series = read_curves(run)
     if not series:
-        progress.say(f"no {run.curves.name}: training ended before the end of its first epoch")
+        progress.say(f"no {run.curves.name}: training ended before the first point of its curves")
         return
     try:
-        line_plot(run.curves, series, x="epoch", y="score")
+        line_plot(run.curves, series, x="epochs", y={metric: unit_of(metric, recipe) for metric in series})
     except LaminaError as error:
         progress.say(f"no {run.curves.name}, but {run.metrics.name} has the numbers: {error}")

@@ -39,7 +39,7 @@ from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
-from lamina.training.steps import checkpoint_names, epoch_ends, make_plan, make_step
+from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
 from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
@@ -187,8 +187,8 @@ def _fit(
         after[step].append(partial(write_run, Run(run.path / "checkpoints" / name), recipe, data, model, info))
     if options.curves:
         curves = LearningCurves(recipe, data, group, losses)
-        for step, epoch in epoch_ends(plan).items():
-            after[step].append(partial(curves.record, model, recorder, epoch))
+        for step, epochs in curve_points(options, plan).items():
+            after[step].append(partial(curves.record, model, recorder, epochs))
     evaluations = Evaluations(
         partial(group.evaluate, datasets=data.holdout, losses=losses),
         at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
@@ -238,7 +238,7 @@ def _finish(
     if any(dataset.examples for dataset in data.dev.values()):
         costs["dev_seconds"] = time.monotonic() - began
     if recipe.train.curves:
-        draw_curves(run, progress)
+        draw_curves(run, recipe, progress)
     info = run.read_info()
     info["tasks"] = decisions_json(decisions)
     info["score"] = state.best_score if math.isfinite(state.best_score) else None
