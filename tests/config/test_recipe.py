@@ -275,7 +275,7 @@ def test_a_missing_field_is_named() -> None:
 def test_a_wrong_value_is_shown_with_the_allowed_values() -> None:
     assert (
         problem({"train": {"epochs": -1}})
-        == "train.epochs: Input should be greater than 0 (given: -1). Fix: give a number greater than 0"
+        == "train.epochs: Input should be greater than or equal to 0 (given: -1). Fix: give a number of at least 0"
     )
     assert (
         problem({"data": {"train": "t", "holdout": 1.5}})

@@ -29,7 +29,7 @@ from lamina.tasks.checks import build_on_meta, resolved
 from lamina.tasks.kind import FileCache
 from lamina.tasks.sentences import SENTENCES
 from lamina.training import trainer
-from lamina.training.learning_curves import draw_curves
+from lamina.training.learning_curves import draw_curves, unit_of
 from lamina.utils.run_folder import Run
 from tests.command import lamina as command
 from tests.resuming import stopped_and_resumed
@@ -110,15 +110,23 @@ def test_curves_are_logged_and_drawn(run: Run) -> None:
     assert [entry["epochs"] for entry in curves] == [1, 2]
     assert curves[0]["curve"].keys() == {"train", "dev"}
     assert curves[0]["curve"]["dev"].keys() >= {"sentiment.accuracy", "paraphrase.accuracy", "similarity.pearson"}
+    assert curves[0]["curve"]["dev"].keys() >= {f"{task}.loss" for task in TASKS}
     assert run.curves.read_bytes().startswith(b"\x89PNG")
 
 
-def test_run_that_ended_within_its_first_epoch_has_no_curves(tmp_path: Path) -> None:
+def test_run_that_ended_within_its_first_epoch_has_no_curves(data: Path, tmp_path: Path) -> None:
     short, heard = Run(tmp_path), Heard()
     short.metrics.write_text('{"step": 1, "epoch": 0, "loss": 2.5}\n')
-    draw_curves(short, heard)
-    assert heard.lines == ["no curves.png: training ended before the end of its first epoch"]
+    draw_curves(short, recipe(data, TASKS), heard)
+    assert heard.lines == ["no curves.png: training ended before the first point of its curves"]
     assert not short.curves.exists()
+
+
+def test_units_of_curves(data: Path) -> None:
+    three, one = recipe(data, TASKS), recipe(data, ("similarity",))
+    found = [unit_of(metric, three) for metric in ("sentiment.accuracy", "similarity.pearson", "paraphrase.loss")]
+    assert found == ["share", "correlation", "loss"]
+    assert [unit_of(metric, one) for metric in ("pearson", "loss")] == ["correlation", "loss"]
 
 
 def test_curves_do_not_change_training(run: Run, data: Path, tmp_path: Path) -> None:

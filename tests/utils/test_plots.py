@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.utils.plots import line_plot, scatter_plot
+from lamina.utils.plots import draw_lines, line_plot, scatter_plot
 
 
 def size(path: Path) -> tuple[int, int]:
@@ -29,6 +29,26 @@ def test_lines_over_steps(tmp_path: Path) -> None:
     line_plot(path, {"SST-5": lines, "Quora": lines}, x="epoch", y="accuracy")
     assert size(path)[0] > width
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_panels_share_an_axis_only_with_their_unit() -> None:
+    from matplotlib.figure import Figure
+
+    axes = list(Figure().subplots(1, 4))
+    panels = {
+        "f1": {"dev": [(1, 40.0), (1.3, 60.0)]},
+        "accuracy": {"dev": [(1, 0.4), (1.3, 0.6)]},
+        "exact": {"dev": [(1, 20.0), (2, 30.0)]},
+        "loss": {"dev": [(1, 2.0), (1.3, 3.0)]},
+    }
+    units = {"f1": "percent", "accuracy": "share", "exact": "percent", "loss": "loss"}
+    draw_lines(axes, panels, x="epochs", y=units)
+    assert axes[0].get_ylim() == axes[2].get_ylim()
+    assert axes[0].get_ylim()[1] >= 60
+    assert axes[1].get_ylim()[1] < 1
+    assert 3 <= axes[3].get_ylim()[1] < 4
+    assert [panel.get_ylabel() for panel in axes] == ["percent", "share", "", "loss"]
+    assert list(axes[0].lines[0].get_xdata()) == [1, 1.3]
 
 
 def test_each_parameter_has_a_panel(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def examples_of_epoch(
     moments = None
     if options.eda.ramp and options.eda.ramp_by == "progress":
         moments = moments_of(len(augmented) * (1 + options.eda.mix), seed=seed, epoch=epoch)
-        share = [(epoch + moment) / epochs for moment in moments[-len(augmented) :]]  # with `mix`, the noisy ones come last
+        whole = epochs or 1.0  # with 0 epochs, the examples are only counted
+        share = [(epoch + moment) / whole for moment in moments[-len(augmented) :]]  # with `mix`, the noisy ones come last
     synonyms = read_synonyms(synonyms_file(options.eda.synonyms)) if options.eda.synonyms else {}
     return augment_all(augmented, options.eda, seed=seed, epoch=epoch, share=share, synonyms=synonyms), moments

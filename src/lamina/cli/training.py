@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -63,10 +64,11 @@ def train(
         what = 'the model answers none of the answerable questions, perhaps "no answer" to all'
         print(f"lamina: warning: {run.path}: {what}. Fix: train longer or on more questions", file=sys.stderr)
     costs = info["costs"]
+    seconds = costs["train_seconds"] or math.inf  # a run of 0 epochs trains in 0 seconds
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
-        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second, "
-        f"{100 * (1 - costs['read_seconds'] / costs['train_seconds']):.0f}% of the time computing), "
+        f"({costs['tokens'] / seconds:,.0f} a second, "
+        f"{100 * (1 - costs['read_seconds'] / seconds):.0f}% of the time computing), "
         f"{costs['store_seconds'] / 60:.1f} min of storing frozen layers, {costs['evaluate_seconds'] / 60:.1f} min of "
         f"evaluation{memory_text(costs)}"
     )
@@ -113,9 +115,10 @@ def inspect(
     if f1 is not None:
         print(f"efficiency: {report['efficiency']:.2f} = (F1 {f1:.1f} - 50) / log10(trained parameters)")
     if training := report["training"]:
+        planned_epochs = "as many" if training["epochs"] is None else training["epochs"]
         print(
             f"training: {training['questions']:,} questions, {training['windows']:,} windows, "
-            f"{training['tokens_per_epoch']:,} tokens an epoch, {training['epochs'] or 'as many'} epochs"
+            f"{training['tokens_per_epoch']:,} tokens an epoch, {planned_epochs} epochs"
         )
         if store := training["store"]:
             beyond = "" if store["fits"] else ", more than cache.max_gb: the encoder will run live"

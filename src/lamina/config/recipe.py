@@ -223,7 +223,7 @@ class Recipe(BaseModel):
             )
         if self.train.minutes is not None and any(task.augment.ramps for task in self.tasks.values()):
             raise ValueError("augment.eda.ramp needs a number of epochs. Fix: set train.epochs instead of train.minutes")
-        if self.train.epochs <= 1 and any(task.augment.ramps_by_epoch for task in self.tasks.values()):
+        if 0 < self.train.epochs <= 1 and any(task.augment.ramps_by_epoch for task in self.tasks.values()):
             raise ValueError('augment.eda.ramp_by = "epoch" changes nothing in one epoch. Fix: raise train.epochs above 1')
         if self.train.gradients == "pcgrad" and (self.train.sampling != "combined" or len(self.tasks) < 2):
             raise ValueError(

@@ -30,8 +30,8 @@ class TrainOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    epochs: float = Field(default=2.0, gt=0)
-    """Number of epochs; fractions are allowed."""
+    epochs: float = Field(default=2.0, ge=0)
+    """Number of epochs; fractions are allowed. 0 scores the untrained model."""
     minutes: float | None = Field(default=None, gt=0)
     """Time budget in minutes instead of `epochs`; it is converted into a number of steps."""
     lr: float = Field(default=1e-4, gt=0)
@@ -78,7 +78,9 @@ class TrainOptions(BaseModel):
     choose: str = "mean"
     """With several tasks, choose the checkpoint by the mean held-out score or by that of the named task."""
     curves: bool = False
-    """Score the training split and the dev set after each epoch; these scores choose nothing."""
+    """Score the training split and the dev set every `train.curves_every` epochs; these scores choose nothing."""
+    curves_every: float = Field(default=1.0, ge=0.01)
+    """Number of epochs between two points of `train.curves`; the end of the run is a point too."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -89,6 +91,11 @@ class TrainOptions(BaseModel):
     """Device to train on: `auto`, `cpu`, `cuda` or `mps`."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
+
+    @property
+    def untrained(self) -> bool:
+        """Whether the run has no steps."""
+        return self.epochs == 0 and self.minutes is None
 
     @model_validator(mode="after")
     def _annealing_needs_epochs(self) -> TrainOptions:

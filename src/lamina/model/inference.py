@@ -13,7 +13,7 @@ import torch
 from lamina.data.batches import Batch, pack
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
-from lamina.heads import SpanOutputs
+from lamina.heads import Outputs, SpanOutputs
 from lamina.heads.sentence import SentenceHead
 from lamina.model import Model
 from lamina.state_cache.dataset import stored_batch
@@ -25,6 +25,8 @@ from lamina.utils.progress import Progress, Silent
 TOKENS = 1024  # tokens of a batch on a CPU, with padding: a few rows, whose activations fit the processor's cache
 GPU_TOKENS = 1 << 15
 
+Seen = Callable[[Batch, Outputs], None]  # called with each batch and its outputs, from several threads
+
 
 def span_logits(
     model: Model,
@@ -34,6 +36,7 @@ def span_logits(
     store: Store | None = None,
     tokens: int | None = None,
     progress: Progress | None = None,
+    seen: Seen | None = None,
 ) -> SpanLogits:
     """Return the logits of every token of all windows. The model must be in eval mode. `progress` advances by windows."""
     logits = SpanLogits(np.empty(len(windows.ids), np.float32), np.empty(len(windows.ids), np.float32))
@@ -41,6 +44,8 @@ def span_logits(
     def work(rows: Longs, batch: Batch) -> None:
         outputs = model(batch, task)
         assert isinstance(outputs, SpanOutputs)
+        if seen is not None:
+            seen(batch, outputs)
         mask = batch.mask.cpu().numpy()
         token = places(windows, rows, mask)
         logits.start[token] = outputs.start.cpu().numpy()[mask]
@@ -57,12 +62,15 @@ def item_outputs(
     task: str = "main",
     store: Store | None = None,
     progress: Progress | None = None,
+    seen: Seen | None = None,
 ) -> dict[str, Floats]:
     """Return the outputs of a head for every item, by the names of their fields. The model must be in eval mode."""
     found: list[tuple[Longs, dict[str, Floats]]] = []
 
     def work(rows: Longs, batch: Batch) -> None:
         outputs = model(batch, task)
+        if seen is not None:
+            seen(batch, outputs)
         values = {one.name: getattr(outputs, one.name).cpu().numpy() for one in fields(outputs)}
         found.append((rows[:: windows.sides] // windows.sides, values))
 
@@ -130,13 +138,14 @@ class TorchInference:
     task: str = "main"
     store: Store | None = None
     progress: Progress = field(default_factory=Silent)
+    seen: Seen | None = None
 
     def spans(self, windows: Windows) -> SpanLogits:
         """Return the logits of every token of all windows."""
         self.progress.start("answering", len(windows))
-        return span_logits(self.model, windows, task=self.task, store=self.store, progress=self.progress)
+        return span_logits(self.model, windows, task=self.task, store=self.store, progress=self.progress, seen=self.seen)
 
     def items(self, windows: Windows) -> dict[str, Floats]:
         """Return the outputs of the head for every item."""
         self.progress.start("predicting", len(windows))
-        return item_outputs(self.model, windows, task=self.task, store=self.store, progress=self.progress)
+        return item_outputs(self.model, windows, task=self.task, store=self.store, progress=self.progress, seen=self.seen)

@@ -21,6 +21,11 @@ class Loss:
     terms: Sequence[Term]
     weight: float = 1.0
 
+    @property
+    def objective(self) -> Term:
+        """Return the objective, without the terms that are added to it and without the weight of the task."""
+        return self.terms[0]
+
     def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
         """Return the denominators of a whole step, so that micro-batches add up to its mean."""
         totals: dict[str, float] = {}

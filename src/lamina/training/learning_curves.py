@@ -1,14 +1,18 @@
-"""Record and draw learning curves: the scores on the training split and the dev set after each epoch."""
+"""Record and draw learning curves: the losses and scores on the training split and the dev set."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 
 from lamina.config.recipe import Recipe
 from lamina.data.splits import sample
 from lamina.errors import LaminaError
 from lamina.model import Model
+from lamina.objectives.loss import Loss
+from lamina.tasks.registry import kind_of
+from lamina.tasks.sentences import SENTENCES
 from lamina.training.datasets import Datasets, TrainingData, dataset_of
 from lamina.training.recording import Recorder
 from lamina.training.task_group import TaskGroup
@@ -28,7 +32,7 @@ class LearningCurves:
     The scores do not choose a checkpoint.
     """
 
-    def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup) -> None:
+    def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup, losses: Mapping[str, Loss]) -> None:
         seen = {
             name: dataset_of(recipe, task, sample(data.train[name].examples, ITEMS, recipe.train.seed), data.tokenizer)
             for name, task in recipe.tasks.items()
@@ -36,17 +40,19 @@ class LearningCurves:
         self._splits: dict[str, Datasets] = {"train": seen}
         if all(dataset.examples for dataset in data.dev.values()):
             self._splits["dev"] = data.dev
-        self._holdout, self._group = data.holdout, group
+        self._holdout, self._group, self._losses = data.holdout, group, losses
 
-    def record(self, model: Model, recorder: Recorder, epoch: int) -> None:
+    def record(self, model: Model, recorder: Recorder, epochs: float) -> None:
         """Record the scores with decisions fitted on the held-out split, as after the last step."""
         began = time.monotonic()
         model.eval()
         decisions = self._group.fit(model, self._holdout)
-        curve = {split: self._group.evaluate(model, found, decisions).metrics for split, found in self._splits.items()}
+        curve = {
+            split: self._group.evaluate(model, found, decisions, self._losses).metrics for split, found in self._splits.items()
+        }
         state = recorder.state
         state.costs.evaluate_seconds += time.monotonic() - began
-        recorder.record({"step": state.step, "epochs": epoch, "curve": curve})
+        recorder.record({"step": state.step, "epochs": epochs, "curve": curve})
 
 
 def read_curves(run: Run) -> Series:
@@ -61,13 +67,23 @@ def read_curves(run: Run) -> Series:
     return series
 
 
-def draw_curves(run: Run, progress: Progress) -> None:
-    """Write the picture into the run folder, if a plotting library is installed."""
+def unit_of(metric: str, recipe: Recipe) -> str:
+    """Return the unit of a metric with the name that the curves have: loss, correlation, share or percent."""
+    *task, name = metric.split(".") if len(recipe.tasks) > 1 else (next(iter(recipe.tasks)), metric)
+    if name == "loss":
+        return "loss"
+    if kind_of(recipe.tasks[".".join(task)]) is not SENTENCES:
+        return "percent"
+    return "correlation" if name == "pearson" else "share"
+
+
+def draw_curves(run: Run, recipe: Recipe, progress: Progress) -> None:
+    """Write the picture into the run folder, if a plotting library is installed. Metrics of one unit share an axis."""
     series = read_curves(run)
     if not series:
-        progress.say(f"no {run.curves.name}: training ended before the end of its first epoch")
+        progress.say(f"no {run.curves.name}: training ended before the first point of its curves")
         return
     try:
-        line_plot(run.curves, series, x="epoch", y="score")
+        line_plot(run.curves, series, x="epochs", y={metric: unit_of(metric, recipe) for metric in series})
     except LaminaError as error:
         progress.say(f"no {run.curves.name}, but {run.metrics.name} has the numbers: {error}")

@@ -57,7 +57,10 @@ def fit(
     recorder: Recording,
     progress: Progress,
 ) -> State:
-    """Train from ``recorder.state.step`` to the end of `steps` and return the state. The model then has the chosen weights."""
+    """Train from ``recorder.state.step`` to the end of `steps` and return the state. The model then has the chosen weights.
+
+    Without any step, the model is evaluated as it is.
+    """
     model, losses, options, state = optimisation.model, optimisation.losses, optimisation.options, recorder.state
     device = next(model.parameters()).device
     trainable = [p for p in model.parameters() if p.requires_grad]
@@ -101,15 +104,25 @@ def fit(
             entry = {"loss": loss, "lr": rate * options.lr, "norm": norm}
             loop.finish(epoch, loss, {**entry, **{name: value for name, value in tables.items() if value}})
 
-            if state.step in evaluations.at:
-                score = _evaluate(optimisation, evaluations, recorder, progress)
-                state.stopped |= evaluations.stop is not None and evaluations.stop(state.step / len(steps), score)
-            for action in evaluations.after.get(state.step, ()):
-                action()
+            _after_step(optimisation, evaluations, recorder, progress, state.step / len(steps))
+    if not steps:
+        _after_step(optimisation, evaluations, recorder, progress, 1.0)
     if options.keep == "best" and state.best:
         load_weights(model, state.best)
     model.eval()
     return state
+
+
+def _after_step(
+    optimisation: Optimisation, evaluations: Evaluations, recorder: Recording, progress: Progress, share: float
+) -> None:
+    """Evaluate the model and call the other actions, if the step has any. `share` of all steps are done."""
+    state = recorder.state
+    if state.step in evaluations.at:
+        score = _evaluate(optimisation, evaluations, recorder, progress)
+        state.stopped |= evaluations.stop is not None and evaluations.stop(share, score)
+    for action in evaluations.after.get(state.step, ()):
+        action()
 
 
 def _evaluate(optimisation: Optimisation, evaluations: Evaluations, recorder: Recording, progress: Progress) -> float:

@@ -175,10 +175,14 @@ def apportion(weights: npt.NDArray[np.float64], total: int) -> Longs:
 def evaluation_points(plan: Plan, items: int, every: float) -> set[int]:
     """Return after how many steps to evaluate: about every `every` epochs of `items` items, and at the end.
 
+    A plan without steps is evaluated once, after 0 steps.
+
     >>> steps = [(0, (Draw("main", 0, np.arange(10)),))] * 10
     >>> sorted(evaluation_points(steps, items=100, every=0.25))
     [3, 5, 8, 10]
     """
+    if not len(plan):
+        return {0}
     seen = np.cumsum([sum(len(draw.items) for draw in turn) for _, turn in plan])
     marks = np.arange(1, int(seen[-1] / (every * items)) + 1) * every * items
     return {int(point) + 1 for point in np.searchsorted(seen, marks)} - {len(plan) + 1} | {len(plan)}

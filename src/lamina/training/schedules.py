@@ -89,7 +89,7 @@ def exponential(progress: float, warmup: float, decay: float, epochs: float) -> 
     >>> [exponential(p, 0.0, 0.5, 2.5) for p in (0.0, 0.39, 0.41, 0.81, 1.0)]
     [1.0, 1.0, 0.5, 0.25, 0.25]
     """
-    last = math.ceil(epochs) - 1  # the end of training belongs to the last epoch
+    last = max(0, math.ceil(epochs) - 1)  # the end of training belongs to the last epoch
     return constant(progress, warmup) * decay ** min(math.floor(progress * epochs), last)
 
 

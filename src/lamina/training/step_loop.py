@@ -123,8 +123,10 @@ def epochs_of(of_steps: Sequence[int]) -> float:
 
     Each epoch packs its windows anew, so lengths differ by a few steps. A last epoch that is longer still counts as one.
 
-    >>> epochs_of([0, 0, 1, 1, 2]), epochs_of([0, 0, 1, 1, 1])
-    (2.5, 2.0)
+    >>> epochs_of([0, 0, 1, 1, 2]), epochs_of([0, 0, 1, 1, 1]), epochs_of([])
+    (2.5, 2.0, 0.0)
     """
+    if not of_steps:
+        return 0.0
     *whole, last = Counter(of_steps).values()
     return len(whole) + min(1.0, last * len(whole) / sum(whole)) if whole else 1.0

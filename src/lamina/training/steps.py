@@ -107,25 +107,39 @@ def checkpoint_names(options: TrainOptions, plan: TrainingPlan) -> dict[int, str
 
     A shorter run of that many epochs would end at the same step.
     """
-    names: dict[int, str] = {}
-    most = len(plan.epoch_sizes) if options.minutes is not None else options.epochs
     if options.checkpoints is None:
-        return names
+        return {}
+    return {step: f"{epochs:g}" for step, epochs in _marks(options, plan, options.checkpoints).items()}
+
+
+def _marks(options: TrainOptions, plan: TrainingPlan, every: float) -> dict[int, float]:
+    """Return the steps at multiples of `every` epochs, with the number of epochs until then."""
+    marks: dict[int, float] = {}
+    most = len(plan.epoch_sizes) if options.minutes is not None else options.epochs
     for number in itertools.count(1):
-        epochs = round(number * options.checkpoints, 6)
+        epochs = round(number * every, 6)
         if epochs > most:
             break
         begun = plan.epoch_sizes[: math.ceil(epochs)]
         step = sum(steps_in(size, epochs - epoch) for epoch, size in enumerate(begun))
         if step > len(plan):
             break
-        names[step] = f"{epochs:g}"
-    return names
+        marks[step] = epochs
+    return marks
 
 
-def epoch_ends(plan: TrainingPlan) -> dict[int, int]:
-    """Return the last step of each epoch with the epoch's number from 1. The last epoch may be incomplete."""
-    return {step: epoch + 1 for step, (epoch, _) in enumerate(plan, 1) if step == len(plan) or plan[step][0] != epoch}
+def curve_points(options: TrainOptions, plan: TrainingPlan) -> dict[int, float]:
+    """Return the steps after which curves have a point, with the number of epochs until then: 1, or 1.3 within an epoch."""
+    points = _marks(options, plan, options.curves_every)
+    if len(plan) not in points:
+        points[len(plan)] = options.epochs if options.minutes is None else _epochs_of(plan)
+    return {step: int(epochs) if epochs == int(epochs) else epochs for step, epochs in points.items()}
+
+
+def _epochs_of(plan: TrainingPlan) -> float:
+    """Return the number of epochs of a plan that has steps. The last counts by its share of a whole epoch."""
+    last = plan[-1][0]
+    return round(last + sum(epoch == last for epoch, _ in plan) / plan.epoch_sizes[last], 4)
 
 
 def make_step(datasets: Datasets, turn: Turn, memory_tokens: int) -> Step:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lamina.answers.decisions import Decision
 from lamina.config.recipe import Recipe
 from lamina.data.tokenizer import Tokenizer
 from lamina.model import Model
-from lamina.model.inference import TorchInference
+from lamina.model.inference import Seen, TorchInference
+from lamina.objectives.loss import Loss
 from lamina.scoring.sentence import TaskScore, overall
 from lamina.tasks.kind import AnyKind, Evaluation, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
 from lamina.training.datasets import AnyDataset, Datasets
+from lamina.training.split_loss import SplitLoss
 from lamina.utils.files import make_folder, write_json
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
@@ -31,9 +33,17 @@ class _Member:
     kind: AnyKind
     settings: Any
 
-    def outputs(self, model: Model, dataset: AnyDataset, progress: Progress | None = None) -> Any:
-        infer = TorchInference(model, self.name, dataset.store, progress or Silent())
+    def outputs(self, model: Model, dataset: AnyDataset, progress: Progress | None = None, seen: Seen | None = None) -> Any:
+        infer = TorchInference(model, self.name, dataset.store, progress or Silent(), seen)
         return self.kind.outputs(infer, dataset)
+
+    def evaluate(self, model: Model, dataset: AnyDataset, decision: Decision | None, loss: Loss | None) -> Evaluation:
+        mean = None if loss is None else SplitLoss(loss.objective, model, dataset)
+        outputs = self.outputs(model, dataset, seen=None if mean is None else mean.add)
+        found = self.kind.evaluate(outputs, dataset, self.settings, decision)
+        if mean is None or mean.value is None:
+            return found
+        return replace(found, metrics={**found.metrics, "loss": mean.value})
 
 
 def decisions_json(decisions: Decisions) -> dict[str, dict[str, Any]]:
@@ -50,14 +60,23 @@ class TaskGroup:
             _Member(name, kind_of(task), kind_of(task).settings(recipe, task, tokenizer)) for name, task in recipe.tasks.items()
         ]
 
-    def evaluate(self, model: Model, datasets: Datasets, decisions: Decisions | None = None) -> Evaluation:
-        """Return the evaluation of all tasks. With several, its score is their mean, or that of the task `train.choose`."""
+    def evaluate(
+        self,
+        model: Model,
+        datasets: Datasets,
+        decisions: Decisions | None = None,
+        losses: Mapping[str, Loss] | None = None,
+    ) -> Evaluation:
+        """Return the evaluation of all tasks. With several, its score is their mean, or that of the task `train.choose`.
+
+        With `losses`, the metrics have the mean of each task's objective as "loss". It costs no second inference.
+        """
         found = {
-            one.name: one.kind.evaluate(
-                one.outputs(model, datasets[one.name]),
+            one.name: one.evaluate(
+                model,
                 datasets[one.name],
-                one.settings,
                 None if decisions is None else decisions[one.name],
+                None if losses is None else losses[one.name],
             )
             for one in self._members
             if datasets[one.name].examples

@@ -39,7 +39,7 @@ from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
-from lamina.training.steps import checkpoint_names, epoch_ends, make_plan, make_step
+from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
 from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
@@ -167,7 +167,8 @@ def _fit(
         _check_unchanged(run, begun, info)
     recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
     began = time.monotonic()
-    data = with_stores(recipe, model, data, progress)
+    if not options.untrained:
+        data = with_stores(recipe, model, data, progress)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
     if any(task.augment.per_epoch for task in recipe.tasks.values()):
@@ -185,11 +186,11 @@ def _fit(
     for step, name in checkpoint_names(options, plan).items():
         after[step].append(partial(write_run, Run(run.path / "checkpoints" / name), recipe, data, model, info))
     if options.curves:
-        curves = LearningCurves(recipe, data, group)
-        for step, epoch in epoch_ends(plan).items():
-            after[step].append(partial(curves.record, model, recorder, epoch))
+        curves = LearningCurves(recipe, data, group, losses)
+        for step, epochs in curve_points(options, plan).items():
+            after[step].append(partial(curves.record, model, recorder, epochs))
     evaluations = Evaluations(
-        partial(group.evaluate, datasets=data.holdout),
+        partial(group.evaluate, datasets=data.holdout, losses=losses),
         at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
         stop=watch,
         after=after,
@@ -207,7 +208,7 @@ def _fit(
 
 def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
     for term in memories:
-        if term.waits >= steps:
+        if term.waits >= steps > 0:
             message = f"terms.{term.name}: begins after {term.waits} steps, but the run has {steps}. Fix: let it begin earlier"
             warnings.warn(message, LaminaWarning, stacklevel=4)
 
@@ -237,7 +238,7 @@ def _finish(
     if any(dataset.examples for dataset in data.dev.values()):
         costs["dev_seconds"] = time.monotonic() - began
     if recipe.train.curves:
-        draw_curves(run, progress)
+        draw_curves(run, recipe, progress)
     info = run.read_info()
     info["tasks"] = decisions_json(decisions)
     info["score"] = state.best_score if math.isfinite(state.best_score) else None

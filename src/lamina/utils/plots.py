@@ -16,19 +16,35 @@ if TYPE_CHECKING:
 Points = Sequence[tuple[float, float]]
 
 
-def line_plot(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str) -> None:
-    """Write a PNG file with one panel for each title, and in it one line for each series over steps or epochs."""
-    with _panels(path, len(panels)) as axes:
-        from matplotlib.ticker import MaxNLocator
+def line_plot(path: Path, panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str | Mapping[str, str]) -> None:
+    """Write a PNG file with one panel for each title, and in it one line for each series over steps or epochs.
 
-        for panel, (title, series) in zip(axes, panels.items(), strict=True):
-            for name, points in series.items():
-                panel.plot([point[0] for point in points], [point[1] for point in points], marker=".", label=name)
-            panel.set(xlabel=x, title=title)
+    `y` is the unit of all panels, or the unit by title. Only panels of one unit share the y axis.
+    """
+    with _panels(path, len(panels), shared=False) as axes:
+        draw_lines(axes, panels, x=x, y=y)
+
+
+def draw_lines(axes: Sequence[Axes], panels: Mapping[str, Mapping[str, Points]], *, x: str, y: str | Mapping[str, str]) -> None:
+    """Draw the panels of `line_plot` on these axes, which must not share any axis yet."""
+    from matplotlib.ticker import MaxNLocator
+
+    first: dict[str, Axes] = {}  # panel of each unit
+    for panel, (title, series) in zip(axes, panels.items(), strict=True):
+        unit = y if isinstance(y, str) else y[title]
+        if unit in first:
+            panel.sharey(first[unit])
+            panel.tick_params(labelleft=False)
+        else:
+            first[unit] = panel
+            panel.set(ylabel=unit)
+        for name, points in series.items():
+            panel.plot([point[0] for point in points], [point[1] for point in points], marker=".", label=name)
+        panel.set(xlabel=x, title=title)
+        if all(point[0] == round(point[0]) for points in series.values() for point in points):
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-            if len(series) > 1:
-                panel.legend()
-        axes[0].set(ylabel=y)
+        if len(series) > 1:
+            panel.legend()
 
 
 def scatter_plot(
@@ -114,8 +130,11 @@ def check_plots(where: str) -> None:
 
 
 @contextmanager
-def _panels(path: Path, count: int) -> Iterator[list[Axes]]:
-    """Yield `count` panels to draw on, and write them at the end. The ending of `path` is the format, .png or .svg."""
+def _panels(path: Path, count: int, *, shared: bool = True) -> Iterator[list[Axes]]:
+    """Yield `count` panels to draw on, and write them at the end. The ending of `path` is the format, .png or .svg.
+
+    With `shared`, all panels have one y axis.
+    """
     check_plots(str(path))
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # draws without a screen
@@ -123,6 +142,6 @@ def _panels(path: Path, count: int) -> Iterator[list[Axes]]:
 
     with rc_context({"text.parse_math": False}):  # a name may have dollar signs
         figure = Figure(figsize=(2 + 4 * count, 4.5), layout="constrained")
-        yield list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
+        yield list(figure.subplots(1, count, squeeze=False, sharey=shared)[0])
     with replacing(path) as draft:
         FigureCanvasAgg(figure).print_figure(str(draft), format=path.suffix[1:])

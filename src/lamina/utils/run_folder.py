@@ -94,7 +94,7 @@ class Run(TrainingFolder):
     - ``questions.json``: the answer to each question over all of its contexts, by the question's id
     - ``windows.safetensors``: the windows of the outputs, to decode the dev set again without a model
     - ``tasks/NAME/``: with several tasks, predictions.json and so on of each; scores.json has all tasks
-    - ``curves.png``: with train.curves, scores of the training split and the dev set after each epoch
+    - ``curves.png``: with train.curves, losses and scores of the training split and the dev set over the epochs
     - ``checkpoints/0.3``: with train.checkpoints, the model after 0.3 epochs, a run folder too
     - ``checkpoint.pt``: only while training, the state that `--resume` needs
 
