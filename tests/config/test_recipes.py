@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -87,6 +88,38 @@ def test_other_rows_differ_from_the_recipe_and_build(name: str, settings: list[s
     recipe = read_recipe(recipe_path(name), settings)
     assert recipe != read_recipe(recipe_path(name))
     check_built(recipe)
+
+
+def snippets(name: str) -> list[tuple[str, list[str]]]:
+    """Return the settings that the comments of a recipe name in backquotes, one list for each pair of backquotes."""
+    comments = [line for line in recipe_path(name).read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    words = [shlex.split(code) for code in re.findall(r"`(--set [^`]*)`", "\n".join(comments))]
+    return [(name, [word for word in found if word != "--set"]) for found in words]
+
+
+@pytest.mark.parametrize(("name", "settings"), [found for name in recipe_names() for found in snippets(name)])
+def test_settings_in_comments_change_the_recipe_and_build(name: str, settings: list[str]) -> None:
+    recipe = read_recipe(recipe_path(name), settings)
+    assert recipe != read_recipe(recipe_path(name))
+    check_built(recipe)
+
+
+def test_heads_of_paper_001_read_the_states_of_their_own_task() -> None:
+    """Span heads use a fine-tuned span model, classifiers a fine-tuned classifier. Span recipes add the paper's own scores."""
+    names = [name for name in recipe_names() if name.startswith("bertvision/") and not name.endswith("finetune")]
+    assert len(names) > 18
+    for name in names:
+        classifier = name.startswith("bertvision/classify-")
+        command = recipe_path(name).read_text(encoding="utf-8").splitlines()[1]
+        source = "runs/bertvision-classify-finetune/checkpoints/" if classifier else "runs/bertvision-finetune/checkpoints/"
+        assert source in command, name
+        recipe = read_recipe(recipe_path(name))
+        assert recipe.train.scorer == ("official" if classifier else "bertvision_legacy"), name
+        assert not recipe.main.head.pooled, "25 states, as in the paper's text"
+    for name, epochs in (("finetune", (0.3, 1)), ("classify-finetune", (0.2, 1, 3))):
+        options = read_recipe(recipe_path(f"bertvision/{name}")).train
+        assert options.checkpoints is not None
+        assert all(round(epoch / options.checkpoints, 6).is_integer() and epoch <= options.epochs for epoch in epochs)
 
 
 def few(folder: Path, task: str, options: TaskOptions) -> Path:

@@ -37,6 +37,7 @@ Metric = Literal["f1", "exact"]
 ThresholdAt = Literal["tuned", "zero"]
 Together = Literal["context", "article", "question"]
 Per = Literal["context", "question"]
+Table = dict[str, float | str | None]  # a comparison of one group of questions
 
 GROUPS: Final = ("overall", "HasAns", "NoAns")  # all questions, those with an answer, those without
 _LABELS: Final = {"f1": "F1", "exact": "EM", "accuracy": "accuracy"}
@@ -86,8 +87,8 @@ def compare(
     answers = [side.texts(at) if per == "context" else side.question_texts(at, examples) for side in sides]
     examples = examples if per == "context" else whole_questions(examples)
     scores = [_question_scores(texts, examples, side.path, metric) for texts, side in zip(answers, sides, strict=True)]
-    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
-    return result | _groups(scores, examples, clusters)
+    about = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
+    return {**about, **_groups(scores, examples, clusters)}
 
 
 def _compare_classified(a: Path, b: Path, data: str | None, at: ThresholdAt, clusters: Together, per: Per) -> dict[str, Any]:
@@ -96,11 +97,11 @@ def _compare_classified(a: Path, b: Path, data: str | None, at: ThresholdAt, clu
         if value != default:
             raise LaminaError(f"{option} {value}: is for answers, but these runs classify questions. Fix: leave {option} out")
     sides = read_classified([a, b], data)
-    result: dict[str, Any] = {"a": str(a), "b": str(b), "metric": "accuracy", "at": at, "clusters": clusters, "per": per}
-    return result | _groups([side.right for side in sides], sides[0].examples, clusters)
+    about = {"a": str(a), "b": str(b), "metric": "accuracy", "at": at, "clusters": clusters, "per": per}
+    return {**about, **_groups([side.right for side in sides], sides[0].examples, clusters)}
 
 
-def _groups(scores: Sequence[Doubles], examples: Sequence[Example], clusters: Together) -> dict[str, Any]:
+def _groups(scores: Sequence[Doubles], examples: Sequence[Example], clusters: Together) -> dict[str, Table]:
     """Return the tables of all questions, of those with an answer and of those without, given the scores of both sides."""
     of = _numbered([_TOGETHER[clusters](example) for example in examples])
     if of.max() == 0:
@@ -109,7 +110,7 @@ def _groups(scores: Sequence[Doubles], examples: Sequence[Example], clusters: To
             "Fix: treat the questions as independent with --clusters question"
         )
     has_answer = np.array([bool(example.answers) for example in examples])
-    result: dict[str, Any] = {}
+    result: dict[str, Table] = {}
     for name, chosen in zip(GROUPS, (np.ones_like(has_answer), has_answer, ~has_answer), strict=True):
         if len(set(of[chosen].tolist())) > 1:
             result[name] = _difference(scores[0][chosen], scores[1][chosen], of[chosen])
@@ -203,7 +204,7 @@ def _numbered(names: Sequence[str]) -> Clusters:
     return np.array([numbers.setdefault(name, len(numbers)) for name in names])
 
 
-def _difference(a: Doubles, b: Doubles, clusters: Clusters) -> dict[str, Any]:
+def _difference(a: Doubles, b: Doubles, clusters: Clusters) -> Table:
     found = compare_scores(a, b, clusters)
     return {
         "a": 100 * float(a.mean()),
