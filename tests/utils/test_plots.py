@@ -35,7 +35,7 @@ def test_panels_share_an_axis_only_with_their_unit() -> None:
     from matplotlib.figure import Figure
 
     axes = list(Figure().subplots(1, 4))
-    panels = {
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {
         "f1": {"dev": [(1, 40.0), (1.3, 60.0)]},
         "accuracy": {"dev": [(1, 0.4), (1.3, 0.6)]},
         "exact": {"dev": [(1, 20.0), (2, 30.0)]},
