@@ -47,7 +47,7 @@ def test_panels_share_an_axis_only_with_their_unit() -> None:
     assert axes[0].get_ylim()[1] >= 60
     assert axes[1].get_ylim()[1] < 1
     assert 3 <= axes[3].get_ylim()[1] < 4
-    assert [panel.get_ylabel() for panel in axes] == ["percent", "share", "", "loss"]
+    assert [panel.get_ylabel() for panel in axes] == ["percent", "share", "percent", "loss"]
     assert list(axes[0].lines[0].get_xdata()) == [1, 1.3]
 
 

@@ -98,7 +98,10 @@ def load_arrays(run: Run) -> tuple[Arrays, str]:
 
 def _check_outputs(run: Run) -> None:
     if not run.outputs.is_file():
-        raise LaminaError(f"{run.path}: has no {run.outputs.name}, which needs a dev set. Fix: train the run with data.dev")
+        fix = "train the run with data.dev"
+        if run.path.parent.name == "checkpoints":
+            fix += " and train.checkpoint_outputs = true"
+        raise LaminaError(f"{run.path}: has no {run.outputs.name}, which needs a dev set. Fix: {fix}")
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -68,6 +68,8 @@ class TrainOptions(BaseModel):
     """Stop after this many evaluations without a better held-out score."""
     checkpoints: float | None = Field(default=None, ge=0.01)
     """Number of epochs between two saved models, each usable as a run; without it, none is saved."""
+    checkpoint_outputs: bool = True
+    """Score each of `train.checkpoints` on the dev set and save its outputs, as `ensemble`, `compare` and `analyze` need."""
     scorer: Literal["official", "bertvision_legacy", "korquad"] = "official"
     """Scores to report; `bertvision_legacy` and `korquad` are reported beside the official scores of SQuAD 2.0."""
     # For several tasks:

@@ -138,9 +138,8 @@ def curve_points(options: TrainOptions, plan: TrainingPlan) -> dict[int, float]:
 
 def _epochs_of(plan: TrainingPlan) -> float:
     """Return the number of epochs of a plan that has steps. The last counts by its share of a whole epoch."""
-    last = plan[-1][0]
-    steps = sum(1 for epoch, _ in plan if epoch == last)
-    return float(round(last + steps / plan.epoch_sizes[last], 4))
+    last: int = plan[-1][0]
+    return round(last + sum(epoch == last for epoch, _ in plan) / plan.epoch_sizes[last], 4)
 
 
 def make_step(datasets: Datasets, turn: Turn, memory_tokens: int) -> Step:

@@ -184,7 +184,8 @@ def _fit(
     points = evaluation_points(plan, plan.epoch_items, options.evaluate_every)
     after: dict[int, list[Callable[[], None]]] = defaultdict(list)
     for step, name in checkpoint_names(options, plan).items():
-        after[step].append(partial(write_run, Run(run.path / "checkpoints" / name), recipe, data, model, info))
+        folder = Run(run.path / "checkpoints" / name)
+        after[step].append(partial(_write_checkpoint, folder, recipe, data, group, model, info, recorder.state))
     if options.curves:
         curves = LearningCurves(recipe, data, group, losses)
         for step, epochs in curve_points(options, plan).items():
@@ -247,6 +248,21 @@ def _finish(
     info["costs"] = costs
     write_run(run, recipe, data, model, info)
     run.checkpoint.unlink(missing_ok=True)
+
+
+def _write_checkpoint(
+    run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, info: RunInfo, state: State
+) -> None:
+    """Write the model within a run as a run of its own, with its decisions and the outputs of its dev set."""
+    began = time.monotonic()
+    make_folder(run.path)
+    remove_drafts(run.path)
+    model.eval()
+    decisions = group.fit(model, data.holdout)
+    if recipe.train.checkpoint_outputs:
+        group.score(run, model, data.dev, decisions, Silent())  # the progress stays that of the training
+    state.costs.evaluate_seconds += time.monotonic() - began
+    write_run(run, recipe, data, model, {**info, "tasks": decisions_json(decisions), "chosen_step": state.step})
 
 
 def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: RunInfo) -> None:

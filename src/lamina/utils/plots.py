@@ -34,10 +34,8 @@ def draw_lines(axes: Sequence[Axes], panels: Mapping[str, Mapping[str, Points]],
         unit = y if isinstance(y, str) else y[title]
         if unit in first:
             panel.sharey(first[unit])
-            panel.tick_params(labelleft=False)
-        else:
-            first[unit] = panel
-            panel.set(ylabel=unit)
+        first.setdefault(unit, panel)
+        panel.set(ylabel=unit)
         for name, points in series.items():
             panel.plot([point[0] for point in points], [point[1] for point in points], marker=".", label=name)
         panel.set(xlabel=x, title=title)

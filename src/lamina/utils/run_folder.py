@@ -95,7 +95,7 @@ class Run(TrainingFolder):
     - ``windows.safetensors``: the windows of the outputs, to decode the dev set again without a model
     - ``tasks/NAME/``: with several tasks, predictions.json and so on of each; scores.json has all tasks
     - ``curves.png``: with train.curves, losses and scores of the training split and the dev set over the epochs
-    - ``checkpoints/0.3``: with train.checkpoints, the model after 0.3 epochs, a run folder too
+    - ``checkpoints/0.3``: with train.checkpoints, the model after 0.3 epochs, a run folder too, with scores and outputs
     - ``checkpoint.pt``: only while training, the state that `--resume` needs
 
     Making a `Run` reads nothing: the folder need not exist. `Run.open` checks that the run has finished.
