@@ -51,56 +51,63 @@ class AskCommand(TyperCommand):
         return rest
 
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE|DIR|-|QUESTION",
+        help="Name texts and ask questions. A name that exists is a text, - is standard input, the rest are questions.",
+    ),
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        metavar="FILE|-",
+        help="Read a .txt, .md, .html, .pdf or .docx file, or - for standard input. Repeatable.",
+        rich_help_panel=TEXTS,
+    ),
+]
+ContextsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--contexts",
+        metavar="DIR|FILE",
+        help="Read any number of files or folders, one file after the other. Repeatable.",
+        rich_help_panel=TEXTS,
+    ),
+]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option("--text", help="Answer from this text on the command line. Repeatable.", rich_help_panel=TEXTS),
+]
+TopK = Annotated[int, typer.Option("--top-k", min=1, help="Show so many answers to each question.", rich_help_panel=ANSWERS)]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        callback=a_number,
+        help="Replace the model's threshold for no answer. A greater one answers more often, inf always.",
+        rich_help_panel=ANSWERS,
+    ),
+]
+JsonLines = Annotated[
+    bool,
+    typer.Option("--jsonl", help="Print each answer as a line of JSON, as soon as it is known.", rich_help_panel=OUTPUT),
+]
+
+
 @commands.command(cls=AskCommand)
 def ask(
     command: typer.Context,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE|DIR|-|QUESTION",
-            help="Name texts and ask questions. A name that exists is a text, - is standard input, the rest are questions.",
-        ),
-    ] = None,
-    context: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--context",
-            metavar="FILE|-",
-            help="Read a .txt, .md, .html, .pdf or .docx file, or - for standard input. Repeatable.",
-            rich_help_panel=TEXTS,
-        ),
-    ] = None,
-    contexts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--contexts",
-            metavar="DIR|FILE",
-            help="Read any number of files or folders, one file after the other. Repeatable.",
-            rich_help_panel=TEXTS,
-        ),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option("--text", help="Answer from this text on the command line. Repeatable.", rich_help_panel=TEXTS),
-    ] = None,
+    words: Words = None,
+    context: ContextOption = None,
+    contexts: ContextsOption = None,
+    text: TextOption = None,
     model: Annotated[str, typer.Option("--model", help=MODEL_HELP, rich_help_panel=ANSWERS)] = DEFAULT_MODEL,
-    top_k: Annotated[
-        int, typer.Option("--top-k", min=1, help="Show so many answers to each question.", rich_help_panel=ANSWERS)
-    ] = 1,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            callback=a_number,
-            help="Replace the model's threshold for no answer. A greater one answers more often, inf always.",
-            rich_help_panel=ANSWERS,
-        ),
-    ] = None,
+    top_k: TopK = 1,
+    threshold: Threshold = None,
     as_json: Json = False,
-    as_jsonl: Annotated[
-        bool,
-        typer.Option("--jsonl", help="Print each answer as a line of JSON, as soon as it is known.", rich_help_panel=OUTPUT),
-    ] = False,
+    as_jsonl: JsonLines = False,
     device: Device = "auto",
     threads: Threads = None,
     allow_pickle: Pickle = False,

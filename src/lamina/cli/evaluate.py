@@ -56,32 +56,34 @@ def evaluate(
     print_json(_tuned_first(scores)) if as_json else print_scores(scores)
 
 
+PredictionsFile = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help="Write the predictions by id as JSON, as the official SQuAD script reads them.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+NbestFile = Annotated[Path | None, typer.Option("--nbest", help="Also write the n best answers.", rich_help_panel=OUTPUT)]
+NullOddsFile = Annotated[Path | None, typer.Option("--null-odds", help="Also write the null odds.", rich_help_panel=OUTPUT)]
+QuestionsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--questions", help="Also write one answer for each question, over all of its contexts.", rich_help_panel=OUTPUT
+    ),
+]
+
+
 @commands.command()
 def predict(
     model: ModelArgument,
     data: DataOption,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            help="Write the predictions by id as JSON, as the official SQuAD script reads them.",
-            rich_help_panel=OUTPUT,
-        ),
-    ],
+    out: PredictionsFile,
     task: TaskOption = None,
     duplicate_ids: Duplicates = "error",
-    nbest: Annotated[
-        Path | None, typer.Option("--nbest", help="Also write the n best answers.", rich_help_panel=OUTPUT)
-    ] = None,
-    null_odds: Annotated[
-        Path | None, typer.Option("--null-odds", help="Also write the null odds.", rich_help_panel=OUTPUT)
-    ] = None,
-    by_question: Annotated[
-        Path | None,
-        typer.Option(
-            "--questions", help="Also write one answer for each question, over all of its contexts.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
+    nbest: NbestFile = None,
+    null_odds: NullOddsFile = None,
+    by_question: QuestionsFile = None,
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
@@ -124,42 +126,47 @@ def predict(
     print(f"{', '.join(words)}, written to {out}")
 
 
+Predictions = Annotated[
+    Path, typer.Option("--predictions", help="Read these predictions, in the official SQuAD format.", rich_help_panel=DATA)
+]
+NullOdds = Annotated[
+    Path | None,
+    typer.Option("--null-odds", help="Read the null odds that `lamina predict` wrote.", rich_help_panel=DATA),
+]
+Metric = Annotated[
+    Literal["squad2", "squad1", "korquad"],
+    typer.Option("--metric", help="Score by the rules of this benchmark.", rich_help_panel=SCORES),
+]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        callback=a_number,
+        help="With --null-odds, count greater odds as no answer.",
+        rich_help_panel=SCORES,
+    ),
+]
+Missing = Annotated[
+    Literal["error", "null"],
+    typer.Option("--missing", help="Refuse missing predictions, or count them as no answer.", rich_help_panel=SCORES),
+]
+Nfc = Annotated[bool, typer.Option("--nfc", help="With --metric korquad, compare both sides in NFC.", rich_help_panel=SCORES)]
+Per = Annotated[
+    Literal["context", "question"],
+    typer.Option("--per", help="Read predictions by context, or by question over all of its contexts.", rich_help_panel=SCORES),
+]
+
+
 @commands.command()
 def score(
     data: DataOption,
-    predictions: Annotated[
-        Path, typer.Option("--predictions", help="Read these predictions, in the official SQuAD format.", rich_help_panel=DATA)
-    ],
-    null_odds: Annotated[
-        Path | None,
-        typer.Option("--null-odds", help="Read the null odds that `lamina predict` wrote.", rich_help_panel=DATA),
-    ] = None,
-    metric: Annotated[
-        Literal["squad2", "squad1", "korquad"],
-        typer.Option("--metric", help="Score by the rules of this benchmark.", rich_help_panel=SCORES),
-    ] = "squad2",
-    threshold: Annotated[
-        float,
-        typer.Option(
-            "--threshold",
-            callback=a_number,
-            help="With --null-odds, count greater odds as no answer.",
-            rich_help_panel=SCORES,
-        ),
-    ] = 1.0,
-    missing: Annotated[
-        Literal["error", "null"],
-        typer.Option("--missing", help="Refuse missing predictions, or count them as no answer.", rich_help_panel=SCORES),
-    ] = "error",
-    nfc: Annotated[
-        bool, typer.Option("--nfc", help="With --metric korquad, compare both sides in NFC.", rich_help_panel=SCORES)
-    ] = False,
-    per: Annotated[
-        Literal["context", "question"],
-        typer.Option(
-            "--per", help="Read predictions by context, or by question over all of its contexts.", rich_help_panel=SCORES
-        ),
-    ] = "context",
+    predictions: Predictions,
+    null_odds: NullOdds = None,
+    metric: Metric = "squad2",
+    threshold: Threshold = 1.0,
+    missing: Missing = "error",
+    nfc: Nfc = False,
+    per: Per = "context",
     duplicate_ids: Duplicates = "error",
     as_json: Json = False,
 ) -> None:

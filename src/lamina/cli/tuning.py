@@ -14,37 +14,42 @@ from lamina.cli.app import OUTPUT, TRAINING, Json, RecipeArgument, Setting, fail
 commands = typer.Typer()
 
 
+Space = Annotated[
+    str,
+    typer.Option(
+        "--space",
+        help="Try these values: a TOML file, or rates, minbert, minbert-tasks or korean-qa.",
+        rich_help_panel=TRAINING,
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Write this folder. Without it: runs/, the last name of the recipe and -tune.", rich_help_panel=OUTPUT
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a search that was stopped.", rich_help_panel=TRAINING)]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, help="Run so many trials at once. Without it: as the space says.", rich_help_panel=TRAINING
+    ),
+]
+Trials = Annotated[
+    int | None,
+    typer.Option("--trials", min=1, help="Run so many trials. Without it: as the space says.", rich_help_panel=TRAINING),
+]
+
+
 @commands.command()
 def tune(
     recipe: RecipeArgument,
-    space: Annotated[
-        str,
-        typer.Option(
-            "--space",
-            help="Try these values: a TOML file, or rates, minbert, minbert-tasks or korean-qa.",
-            rich_help_panel=TRAINING,
-        ),
-    ],
+    space: Space,
     settings: Setting = [],  # noqa: B006 - typer reads the default
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Write this folder. Without it: runs/, the last name of the recipe and -tune.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a search that was stopped.", rich_help_panel=TRAINING)
-    ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", min=1, help="Run so many trials at once. Without it: as the space says.", rich_help_panel=TRAINING
-        ),
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option("--trials", min=1, help="Run so many trials. Without it: as the space says.", rich_help_panel=TRAINING),
-    ] = None,
+    out: Folder = None,
+    resume: Resume = False,
+    workers: Workers = None,
+    trials: Trials = None,
     as_json: Json = False,
 ) -> None:
     """Search for the best settings of a recipe: grid, random, TPE or halving.
