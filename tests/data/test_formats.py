@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.examples import Answer, Sentence
 from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.data.sources import load_examples, load_sentences
 from lamina.data.squad import check, clean
@@ -21,16 +21,8 @@ from lamina.data.table_formats import TABLES, read_table
 from lamina.errors import LaminaError
 from lamina.utils.files import compress
 from tests.command import lamina
+from tests.data.owls import CONTEXT, EXAMPLES, ROWS
 
-CONTEXT = "The barn owl hunts mice. An owl sees at night."
-ROWS: list[dict[str, Any]] = [
-    {"id": "a", "title": "Owls", "question": "What hunts?", "context": CONTEXT, "answer": "owl", "answer_start": 28},
-    {"id": "b", "title": "Owls", "question": "What swims?", "context": CONTEXT, "answer": None, "answer_start": None},
-]
-EXAMPLES = [
-    Example("a", "What hunts?", CONTEXT, (Answer("owl", 28),), "a", "Owls"),
-    Example("b", "What swims?", CONTEXT, (), "b", "Owls"),
-]
 WRITABLE = [ending for ending, table in TABLES.items() if table.write]
 
 

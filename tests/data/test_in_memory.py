@@ -5,28 +5,19 @@ from __future__ import annotations
 import datetime
 import logging
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lamina.data.examples import Answer, Example, Sentence
+from lamina.data.examples import Answer, Sentence
 from lamina.data.in_memory import examples_of, sentences_of
 from lamina.data.plain_values import plain_row
 from lamina.data.sentences import ColumnOptions, SentenceReading
 from lamina.errors import LaminaError
+from tests.data.owls import CONTEXT, EXAMPLES, ROWS
 
-CONTEXT = "The barn owl hunts mice. An owl sees at night."
-ROWS: list[dict[str, Any]] = [
-    {"id": "a", "title": "Owls", "question": "What hunts?", "context": CONTEXT, "answer": "owl", "answer_start": 28},
-    {"id": "b", "title": "Owls", "question": "What swims?", "context": CONTEXT, "answer": None, "answer_start": None},
-]
-EXAMPLES = [
-    Example("a", "What hunts?", CONTEXT, (Answer("owl", 28),), "a", "Owls"),
-    Example("b", "What swims?", CONTEXT, (), "b", "Owls"),
-]
 HUB_ROWS = [
     {**{key: row[key] for key in ("id", "title", "question", "context")}, "answers": answers}
     for row, answers in zip(ROWS, ({"text": ["owl"], "answer_start": [28]}, {"text": [], "answer_start": []}), strict=True)

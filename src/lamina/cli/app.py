@@ -180,6 +180,15 @@ def a_number(option: typer.CallbackParam, value: float | None) -> float | None:
     return value
 
 
+def decode_line(line: bytes, number: int) -> str:
+    """Return a line of standard input without space around it; anything but UTF-8 raises LaminaError."""
+    try:
+        return line.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        where = f"standard input, line {number}, byte {error.start}"
+        raise LaminaError(f"{where}: not UTF-8. Fix: pipe the lines as UTF-8 text") from None
+
+
 def print_json(value: object) -> None:
     """Print a value as indented JSON."""
     print(json.dumps(value, ensure_ascii=False, indent=1))

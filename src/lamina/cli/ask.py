@@ -23,6 +23,7 @@ from lamina.cli.app import (
     Pickle,
     Threads,
     a_number,
+    decode_line,
     load_model,
     print_json,
 )
@@ -247,12 +248,7 @@ def _piped_questions() -> Iterator[list[str]]:
 
 
 def _piped_question(line: bytes, number: int) -> str:
-    try:
-        question = line.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise LaminaError(
-            f"standard input, line {number}, byte {error.start}: not UTF-8. Fix: pipe the questions as UTF-8 text"
-        ) from None
+    question = decode_line(line, number)
     if question.startswith(":"):
         raise LaminaError(
             f"standard input, line {number}: {question.split()[0]} is a command of the conversation, not a question. "

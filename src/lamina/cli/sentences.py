@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.app import ANSWERS, SENTENCE_MODEL, TEXTS, Device, Json, Pickle, Threads, load_model, print_json
+from lamina.cli.app import ANSWERS, SENTENCE_MODEL, TEXTS, Device, Json, Pickle, Threads, decode_line, load_model, print_json
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
@@ -105,12 +105,7 @@ def _given(texts: list[str] | None, second: list[str] | None) -> list[Text]:
         raise LaminaError("TEXT: there is no text. Fix: name one, or pipe them in, one a line")
     found: list[Text] = []
     for number, line in enumerate(sys.stdin.buffer.read().split(b"\n"), 1):
-        try:
-            text = line.decode("utf-8").strip()
-        except UnicodeDecodeError as error:
-            raise LaminaError(
-                f"standard input, line {number}, byte {error.start}: not UTF-8. Fix: pipe the texts as UTF-8"
-            ) from None
+        text = decode_line(line, number)
         if text:
             first, tab, other = text.partition("\t")
             found.append((first.strip(), other.strip()) if tab else text)

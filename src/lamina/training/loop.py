@@ -98,12 +98,10 @@ def fit(
             update_weights(optimisation.optimizer, rate, options.lr)
             for term in remembering:
                 term.after_step(model)
-
             loss = sum(of_task.values())
             tables = {"losses": of_task if len(losses) > 1 else {}, "terms": added}  # empty ones are left out
             entry = {"loss": loss, "lr": rate * options.lr, "norm": norm}
             loop.finish(epoch, loss, {**entry, **{name: value for name, value in tables.items() if value}})
-
             _after_step(optimisation, evaluations, recorder, progress, state.step / len(steps))
     if not steps:
         _after_step(optimisation, evaluations, recorder, progress, 1.0)

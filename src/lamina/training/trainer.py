@@ -171,11 +171,8 @@ def _fit(
         data = with_stores(recipe, model, data, progress)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
-    if any(task.augment.per_epoch for task in recipe.tasks.values()):
-        progress.say("planning: augmenting the texts of every epoch once, to count its steps")
     known = begun["steps"] if begun else None
-    if options.minutes is not None and known is None:
-        progress.say("planning: measuring the speed, to find the steps that fit into train.minutes")
+    _say_planning(recipe, known, progress)
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
     _warn_of_late_terms(memories, len(plan))
     _warn_of_small_data(recipe, data, len(plan))
@@ -205,6 +202,14 @@ def _fit(
             progress,
         )
     return model, state, data
+
+
+def _say_planning(recipe: Recipe, known_steps: int | None, progress: Progress) -> None:
+    """Say why the first step may take minutes to begin."""
+    if any(task.augment.per_epoch for task in recipe.tasks.values()):
+        progress.say("planning: augmenting the texts of every epoch once, to count its steps")
+    if recipe.train.minutes is not None and known_steps is None:
+        progress.say("planning: measuring the speed, to find the steps that fit into train.minutes")
 
 
 def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:

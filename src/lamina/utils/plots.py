@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ def confusion_plot(path: Path, panels: Mapping[str, Sequence[Sequence[int]]], cl
 def check_plots(where: str) -> None:
     """Raise LaminaError if matplotlib is missing. `where` is the option or file that needs it."""
     try:
-        import matplotlib.figure  # noqa: F401
+        import_module("matplotlib.figure")
     except ImportError:
         raise LaminaError(f"{where}: pictures need matplotlib. Fix: pip install 'lamina-qa[plots]'") from None
 

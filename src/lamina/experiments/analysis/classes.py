@@ -8,7 +8,7 @@ of the label, as in Figure 8.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -34,21 +34,11 @@ def analyze_answerability(saved: SavedAnswerability) -> Outcome:
     gold = np.array([not example.answers for example in saved.examples], np.int64)
     chances = np.where(predicted == 1, impossible, 1 - impossible).tolist()
     right = (predicted == gold).tolist()
-    analysis = ClassAnalysis(
-        kind="answerability",
-        items=len(gold),
-        accuracy=100 * accuracy(predicted, gold),
-        macro_f1=100 * macro_f1(predicted, gold),
-        classes=ANSWERABILITY,
-        confusion=confusion(predicted, gold, 2).tolist(),
-        predicted=distribution(predicted, ANSWERABILITY),
-        gold=distribution(gold, ANSWERABILITY),
-        confidence=confidence_of(chances, right),
-        mistakes=[
-            question_mistake(saved.examples[number], ANSWERABILITY[predicted[number]], chances[number])
-            for number in most_confident(chances, right)
-        ],
-    )
+    mistakes = [
+        question_mistake(saved.examples[number], ANSWERABILITY[predicted[number]], chances[number])
+        for number in most_confident(chances, right)
+    ]
+    analysis = _analysis("answerability", ANSWERABILITY, predicted, gold, chances, mistakes)
     return Outcome(analysis, saved.examples, right)
 
 
@@ -76,8 +66,21 @@ def _classes(saved: SavedSentences) -> Outcome:
     _check_rows(len(probabilities), len(gold))
     chances = probabilities[np.arange(len(gold)), predicted].tolist()
     right = (predicted == gold).tolist()
-    analysis = ClassAnalysis(
-        kind="sentences",
+    mistakes = [_mistake(saved, number, chances[number]) for number in most_confident(chances, right)]
+    return Outcome(_analysis("sentences", classes, predicted, gold, chances, mistakes), saved.examples, right)
+
+
+def _analysis(
+    kind: Literal["answerability", "sentences"],
+    classes: tuple[str, ...],
+    predicted: Longs,
+    gold: Longs,
+    chances: Sequence[float],
+    mistakes: list[Mistake],
+) -> ClassAnalysis:
+    """Return the numbers of any task with classes. `chances` are the probabilities of the predicted classes."""
+    return ClassAnalysis(
+        kind=kind,
         items=len(gold),
         accuracy=100 * accuracy(predicted, gold),
         macro_f1=100 * macro_f1(predicted, gold),
@@ -85,10 +88,9 @@ def _classes(saved: SavedSentences) -> Outcome:
         confusion=confusion(predicted, gold, len(classes)).tolist(),
         predicted=distribution(predicted, classes),
         gold=distribution(gold, classes),
-        confidence=confidence_of(chances, right),
-        mistakes=[_mistake(saved, number, chances[number]) for number in most_confident(chances, right)],
+        confidence=confidence_of(chances, (predicted == gold).tolist()),
+        mistakes=mistakes,
     )
-    return Outcome(analysis, saved.examples, right)
 
 
 def _scores(saved: SavedSentences) -> Outcome:
