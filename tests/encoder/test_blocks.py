@@ -204,3 +204,16 @@ def test_dropout_follows_the_seed_and_is_the_identity_elsewhere() -> None:
     assert dropout.eval()(x) is x
     assert Dropout(0.0)(x) is x
     assert Dropout(0.5)(x.bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_attention_is_float32_under_autocast(encoder: Encoder, train: bool) -> None:
+    attention = encoder.train(train).layers[0].attention
+    heads = [torch.randn(2, attention.heads, 5, 4).bfloat16().requires_grad_() for _ in range(3)]
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = attention.mix(heads[0], heads[1], heads[2], None)
+    exact = torch.softmax(heads[0].float() @ heads[1].float().transpose(-1, -2) / 2, -1) @ heads[2].float()
+    assert mixed.dtype == torch.float32
+    torch.testing.assert_close(mixed, exact)
+    mixed.sum().backward()
+    assert all(part.grad is not None and part.grad.dtype == torch.bfloat16 for part in heads)
