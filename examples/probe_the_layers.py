@@ -74,7 +74,7 @@ def probe(seen: Tensor, labels: Tensor, new: Tensor, wanted: Tensor) -> float:
     for _ in range(100):
         loss = nn.functional.cross_entropy(linear(seen), labels)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     return float((linear(new).argmax(-1) == wanted).float().mean())
 

@@ -90,7 +90,7 @@ def test_a_quadratic_is_minimised_as_by_torchs_adamw() -> None:
     written = [_adamw(p, 1e-2, 0.1 if p.ndim > 1 else 0.0, steps=20) for p in start]
     for _ in range(20):
         for model in (ours, torchs):
-            torch.stack([(p - 2).square().sum() for p in model.parameters()]).sum().backward()  # type: ignore[no-untyped-call]
+            torch.stack([(p - 2).square().sum() for p in model.parameters()]).sum().backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()

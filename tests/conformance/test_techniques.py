@@ -153,7 +153,7 @@ def test_gradients_reach_every_trainable_parameter(kind: str, name: str) -> None
     model = built(recipe).train()
     loss = loss_of(model, recipe, batch_of_eight(recipe))
     assert torch.isfinite(loss)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     reached = {
         parameter_name: parameter.grad
         for parameter_name, parameter in model.named_parameters()
@@ -204,7 +204,7 @@ def learned(recipe_json: str) -> Model:
             break
         loss = loss_of(model, recipe, batch)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)  # as in the training loop
         optimizer.step()
     return model.eval()

@@ -269,7 +269,7 @@ def test_each_form_learns(options: dict[str, Any]) -> None:
     for _ in range(70):
         loss = span_cross_entropy(cast(SpanOutputs, model(batch)), batch.gold).mean()
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.3 < 2 < losses[0]
@@ -369,7 +369,7 @@ def test_the_head_works_with_any_mixer(form: str, mixer: str) -> None:
     learned = [name for name, _ in model.named_parameters() if name.endswith("head.asking")]
     assert len(learned) == (mixer in ("dot", "multiplicative", "encoder")), "only the mixer gives them a gradient"
     outputs = cast(SpanOutputs, model(make_batch(tiny.windows(tiny.corpus(1)), range(5))))
-    (outputs.start.square() + outputs.end.square())[outputs.allowed].sum().backward()  # type: ignore[no-untyped-call]
+    (outputs.start.square() + outputs.end.square())[outputs.allowed].sum().backward()
     for name, parameter in model.tasks.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name
 

@@ -36,7 +36,7 @@ def count(options: MixerOptions, shape: Shape = BERT_LARGE, *, statistics: bool 
 
 def assert_gradients(mixer: nn.Module, stack: HiddenStack, mixed: Tensor) -> None:
     """Assert that gradients reach every parameter, and only the states of real tokens. `stack` needs ``grad=True``."""
-    mixed[:, 0][stack.mask].square().sum().backward()  # type: ignore[no-untyped-call]
+    mixed[:, 0][stack.mask].square().sum().backward()
     for parameter in mixer.parameters():
         assert parameter.grad is not None and parameter.grad.any()
     for layer in cast(tuple[int, ...], mixer.layers):

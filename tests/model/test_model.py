@@ -179,7 +179,7 @@ def test_micro_batches_add_up_to_the_step() -> None:
         totals = {"windows": sum(term.counts(batch)["windows"] for batch in batches)}
         assert totals == {"windows": float(len(made))}
         loss = sum((term(tiny, batch, tiny(batch), totals) for batch in batches), torch.zeros(()))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         results.append((len(batches), loss.detach(), [p.grad for p in tiny.parameters() if p.grad is not None]))
     assert [count for count, _, _ in results][::2] == [1, len(made)]
     for (_, loss, gradients), (_, other_loss, other_gradients) in pairwise(results):

@@ -330,7 +330,7 @@ def test_the_teacher_has_no_gradient(name: str, teacher: str) -> None:
     after_steps(term, model, range(3))
     taught = term.taught(model, batch)
     assert not any(logits.requires_grad for logits in logits_of(taught))
-    loss_of(term, model, batch).backward()  # type: ignore[no-untyped-call]
+    loss_of(term, model, batch).backward()
     assert not any(value.requires_grad for weights in term.teacher.kept.values() for value in weights.values())
     outputs = model(batch)
     if isinstance(outputs, SpanOutputs) and isinstance(taught, SpanOutputs):
@@ -467,7 +467,7 @@ def trained(model: Model, term: Distil, optimizer: torch.optim.Optimizer, batch:
         outputs = model(batch)
         loss = objective(model, batch, outputs, objective.counts(batch)) + term(model, batch, outputs, term.counts(batch))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         term.before_step(model)
         optimizer.step()
         term.after_step(model)

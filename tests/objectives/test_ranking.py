@@ -107,7 +107,7 @@ def test_a_step_without_similar_pairs_has_no_loss() -> None:
     term = RankingOptions().build("main", TWO, OBJECTIVE)
     loss = term(NO_MODEL, batch_of(pairs), outputs, {"ranking.positives": 0.0})
     assert loss.item() == 0
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     assert outputs.first.grad is not None
     assert not outputs.first.grad.any()
 

@@ -115,7 +115,7 @@ def test_no_gradient_of_the_noise_leaks(name: str) -> None:
     term = Smart(SmartOptions(step=0.1, bregman=0), "main")
     outputs = model(batch)
     torch.manual_seed(3)
-    term(model, batch, outputs, term.counts(batch)).backward()  # type: ignore[no-untyped-call]
+    term(model, batch, outputs, term.counts(batch)).backward()
     found = {key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     model.eval()
@@ -129,7 +129,7 @@ def test_no_gradient_of_the_noise_leaks(name: str) -> None:
     embedded = model.encoder.embed(batch.ids, batch.type_ids)
     items = len(batch.ids) // batch.sides
     wanted = divergence(model(batch, x=embedded), model(batch, x=embedded + noise)).sum() / items
-    wanted.backward()  # type: ignore[no-untyped-call]
+    wanted.backward()
     assert len(found) > 20
     for key, parameter in model.named_parameters():
         if key in found:

@@ -83,7 +83,7 @@ def test_decoder_is_the_embedding_table() -> None:
     model, some = tiny(), batch()
     assert model.decoder is model.encoder.embeddings.word.weight
     assert not any(tuple(p.shape) == tuple(model.decoder.shape) for p in model.transform.parameters())
-    losses(model, some)[0].backward()  # type: ignore[no-untyped-call]
+    losses(model, some)[0].backward()
     grad = model.decoder.grad
     assert grad is not None
     unread = sorted(set(range(TINY.vocab)) - set(some.ids.flatten().tolist()))
@@ -93,7 +93,7 @@ def test_decoder_is_the_embedding_table() -> None:
 def test_head_only_gives_the_encoder_no_gradients() -> None:
     model, some = tiny(nsp=True), batch(nsp=True)
     mlm, nsp = losses(model, some, head_only=True)
-    (mlm + nsp).backward()  # type: ignore[no-untyped-call]
+    (mlm + nsp).backward()
     assert all(parameter.grad is None for parameter in model.encoder.parameters())
     assert all(p.grad is not None for name, p in model.named_parameters() if not name.startswith("encoder."))
     torch.testing.assert_close(mlm.detach(), losses(model, some)[0].detach())

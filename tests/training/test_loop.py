@@ -196,7 +196,7 @@ def test_loss_that_is_not_finite_raises_with_step_and_windows() -> None:
 def test_gradient_that_is_not_finite_raises_before_the_update() -> None:
     tiny = model()
     weight = tiny.get_parameter("tasks.main.head.weight")
-    weight.register_hook(lambda gradient: gradient * float("inf"))  # type: ignore[no-untyped-call]
+    weight.register_hook(lambda gradient: gradient * float("inf"))
     before = copy_weights(tiny)
     with pytest.raises(LaminaError, match=r"step 1: the norm of the gradient is \w+ in windows 0, 1, 2, 3"):
         Training(start=tiny)

@@ -63,7 +63,7 @@ def fit_encoder(
                     logits, pairs = model(moved, head_only=head_only)
                 mlm, nsp = loss_sums(logits, pairs, moved)
                 mlm, nsp = mlm / masked, nsp / labelled
-                (mlm + recipe.nsp.weight * nsp if recipe.nsp else mlm).backward()  # type: ignore[no-untyped-call]
+                (mlm + recipe.nsp.weight * nsp if recipe.nsp else mlm).backward()
                 mlm_loss, nsp_loss = mlm_loss + mlm.item(), nsp_loss + nsp.item()
                 state.costs.count(batch.mask)
             norm = nn.utils.clip_grad_norm_(trainable, options.clip).item()

@@ -82,7 +82,7 @@ def fit(
                 share = parts.sum()
                 _check_finite("loss", share.item(), state.step, [(task, batch)])
                 _check_trains(task, share)
-                share.backward()  # type: ignore[no-untyped-call]
+                share.backward()
                 of_task[task] += share.item()
                 _count_terms(added, losses, task, parts.tolist())
                 state.costs.count(batch.mask)

@@ -183,7 +183,7 @@ def _seconds_per_token(options: TrainOptions, name: str, dataset: AnyDataset, mo
         for run in runs:
             batch = dataset.batch(items[run])
             moved = batch.to(device)
-            loss(model, moved, model.train()(moved, name), loss.counts([batch])).backward()  # type: ignore[no-untyped-call]
+            loss(model, moved, model.train()(moved, name), loss.counts([batch])).backward()
             model.zero_grad(set_to_none=True)
             tokens += int(batch.mask.sum())
         return (time.monotonic() - began) / tokens
