@@ -135,10 +135,12 @@ class TaskOptions(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _objective_of_the_head(cls, values: Any) -> Any:
-        """Set the default objective of the head, unless the recipe names another."""
-        head = values.get("head", {"type": "span"}) if isinstance(values, dict) else None
+        """Set the default type of the head and its default objective, unless the recipe names others."""
+        head = values.get("head", {}) if isinstance(values, dict) else None
         if isinstance(head, dict):
-            usual = OBJECTIVES.get(str(head.get("type")))
+            head = {"type": "span"} | head
+            values = values | {"head": head}
+            usual = OBJECTIVES.get(str(head["type"]))
             objective = values.get("objective", {})
             if usual and isinstance(objective, dict):
                 return values | {"objective": {"type": usual} | objective}

@@ -185,6 +185,8 @@ def _same_recipe(members: Sequence[Run]) -> Recipe:
                 )
         if _encoder_of(member).get("sha256") != _encoder_of(first).get("sha256"):
             raise LaminaError(f"{member.path}: began with other weights than {first.path}. Fix: average runs of one encoder")
+        if member.read_info().get("heads", {}) != first.read_info().get("heads", {}):
+            raise LaminaError(f"{member.path}: began with another head than {first.path}. Fix: average runs of one head.start")
     return recipes[0]
 
 
@@ -249,6 +251,7 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         "versions": versions(),
         "seed": infos[0]["seed"],
         "encoder": _encoder_from(run, first),
+        "heads": infos[0].get("heads", {}),
         "parameters": infos[0].get("parameters", {}),
         "windows": infos[0].get("windows", []),
         "average": {"members": described, **about},

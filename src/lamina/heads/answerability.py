@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.heads.outputs import ClassOutputs
+from lamina.heads.start import StartOptions
 
 
 class AnswerabilityHead(nn.Module):
@@ -37,14 +37,12 @@ class AnswerabilityHead(nn.Module):
         return ClassOutputs((logits + self.bias).float())
 
 
-class AnswerabilityHeadOptions(BaseModel):
+class AnswerabilityHeadOptions(StartOptions):
     """Options of the answerability head.
 
     `aggregate` joins the windows of a question. "min" calls it unanswerable if no window has an answer. "paper_max" does so if
     any window has none, which calls every long text unanswerable.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = AnswerabilityHead.slots
     kind: ClassVar[str] = "answerability"  # the kind of task

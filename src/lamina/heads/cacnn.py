@@ -60,7 +60,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
@@ -71,6 +71,7 @@ from lamina.heads.context_filters import ContextFilters, Pool, PooledFilters, co
 from lamina.heads.outputs import SpanOutputs
 from lamina.heads.queries import AskingHead
 from lamina.heads.span import answerable
+from lamina.heads.start import StartOptions
 
 TokenMask = Callable[[Batch], Tensor]  # returns the tokens of each row to use: [R, T] bool
 
@@ -148,10 +149,8 @@ SIMPLIFIED = {"filters": 4, "width": 6, "first_widths": (5,), "dropout": 0.2, "m
 Count = Annotated[int, Field(ge=1)]
 
 
-class ContextAwareHeadOptions(BaseModel):
+class ContextAwareHeadOptions(StartOptions):
     """Options of the context-aware head. `form = "simplified"` has other defaults: `SIMPLIFIED`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = ContextAwareHead.slots
     kind: ClassVar[str] = "spans"  # the kind of task

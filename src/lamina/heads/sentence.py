@@ -27,7 +27,7 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
@@ -36,6 +36,7 @@ from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.heads.outputs import ClassOutputs, PairOutputs, ScoreOutputs
 from lamina.heads.queries import AskingHead
+from lamina.heads.start import StartOptions
 
 Pooling = Literal["cls", "pooler", "mean"]
 
@@ -182,10 +183,8 @@ class CosineHead(SentenceHead):
 # ---- options
 
 
-class SentenceHeadOptions(BaseModel):
+class SentenceHeadOptions(StartOptions):
     """Options that all sentence heads share."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     slots: ClassVar[int] = SentenceHead.slots
     kind: ClassVar[str] = "sentences"  # the kind of task

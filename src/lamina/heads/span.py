@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.heads.outputs import SpanOutputs
+from lamina.heads.start import StartOptions
 
 
 def answerable(batch: Batch) -> Tensor:
@@ -59,10 +59,8 @@ class SpanHead(nn.Module):
         return nn.functional.linear(vectors[:, 0], self.weight).transpose(1, 2)
 
 
-class SpanHeadOptions(BaseModel):
-    """Options of the span head; it has none but its type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class SpanHeadOptions(StartOptions):
+    """Options of the span head; it has none of its own but its type."""
 
     slots: ClassVar[int] = SpanHead.slots
     kind: ClassVar[str] = "spans"  # the kind of task

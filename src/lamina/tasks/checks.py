@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from lamina.config.build import build_losses, build_model
+from lamina.config.head_start import start_heads
 from lamina.config.recipe import Recipe, TaskOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import drops
@@ -40,6 +41,7 @@ def build_on_meta(recipe: Recipe, source: encoders.Source | None = None) -> Mode
     build_losses(recipe)
     with torch.device("meta"):
         model = build_model(recipe, encoders.build(source)).train()
+    start_heads(recipe, model)
     for name, task in recipe.tasks.items():
         _check_dropout(name, task, dropping=drops(model.encoder) or drops(model.tasks[name]))
     return model

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from lamina.augment.synonyms import synonyms_file
 from lamina.config.build import build_losses, build_model, make_optimizer
 from lamina.config.differences import changed
+from lamina.config.head_start import described, start_heads
 from lamina.config.parse import Settings, parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device, choose_precision
@@ -157,11 +158,14 @@ def _fit(
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)  # for random initial weights
     model = build_model(recipe, encoders.load(data.source)).to(device)
+    heads = start_heads(recipe, model)
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
     memories = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
     info = _describe(recipe, data, device)
-    info["parameters"] = count_parameters(model)
+    info["parameters"], info["heads"] = count_parameters(model), heads
+    for name, head in heads.items():
+        progress.say(described(name, head))
     begun = run.read_info() if run.exists else None
     if begun is not None:
         _check_unchanged(run, begun, info)
@@ -314,6 +318,7 @@ def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
         ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
         ("the texts of data.train", old.get("windows"), new["windows"]),
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
+        ("the weights of head.start", old.get("heads", {}), new["heads"]),
     ):
         if then != now:
             raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another folder")

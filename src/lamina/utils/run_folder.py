@@ -32,6 +32,15 @@ class EncoderInfo(TypedDict, total=False):
     folder: str  # of the encoder's files, relative to the run folder
 
 
+class HeadInfo(TypedDict, total=False):
+    """The run that a head started from."""
+
+    run: str
+    task: str  # in that run
+    sha256: str  # of its weights
+    new_mixer: str  # why the mixer is not that of the run; missing if it is
+
+
 class RunInfo(TypedDict, total=False):
     """The content of run.json. Fields that are known only after training are missing before."""
 
@@ -39,6 +48,7 @@ class RunInfo(TypedDict, total=False):
     versions: dict[str, str]
     seed: int
     encoder: EncoderInfo
+    heads: dict[str, HeadInfo]  # by task; only those with head.start
     synonyms: list[str]  # checksums of the files
     windows: list[str]  # fingerprints of the training splits, then of the held-out splits
     device: str
@@ -52,6 +62,7 @@ class RunInfo(TypedDict, total=False):
     costs: dict[str, float]
     checksums: dict[str, str]  # by file name; runs of older versions have none
     average: AverageInfo  # only in a run made by averaging the weights of others
+    weights: str  # only in a saved model: "float32", or "int8" if they were rounded to 8 bits
     finished: bool
 
 
