@@ -293,3 +293,45 @@ def test_a_model_goes_to_the_hub_and_comes_back(folder: Path, tmp_path: Path) ->
     for name, content in repository.branches["main"].items():
         (tmp_path / name).write_bytes(content)
     assert replies(lamina.load(tmp_path, device="cpu")) == replies(lamina.load(folder / "frozen", device="cpu"))
+
+
+# ---- weights in 8 bits
+
+
+def test_a_model_in_8_bits_has_a_quarter_of_the_size_and_nearly_the_same_outputs(folder: Path, tmp_path: Path) -> None:
+    run = lamina.train(folder / "small.toml", tmp_path / "run", settings={"train.epochs": 0.5})
+    reader = lamina.load(run.path, device="cpu")
+    exact, small = reader.save(tmp_path / "exact"), reader.save(tmp_path / "small", weights="int8")
+    assert small.model.stat().st_size < 0.27 * exact.model.stat().st_size
+    assert (exact.read_info()["weights"], small.read_info()["weights"]) == ("float32", "int8")
+    again = lamina.load(small.path, device="cpu")
+    assert (again.decision, again.recipe) == (reader.decision, lamina.load(exact.path).recipe)
+    assert again.model.encoder.config.pooler is False and reader.model.encoder.config.pooler is True
+    for now, before in zip(again.predict(tiny.corpus(3)), reader.predict(tiny.corpus(3)), strict=True):
+        assert now.null == pytest.approx(before.null, abs=0.02)
+    twice = lamina.load(again.save(tmp_path / "twice", weights="int8").path, device="cpu")
+    assert [reply.text for reply in replies(twice)] == [reply.text for reply in replies(again)]
+    start = {"encoder.model": str(small.path), "encoder.pretrained": True, "train.epochs": 0}
+    started = lamina.train(folder / "small.toml", tmp_path / "started", settings=start)
+    ours, theirs = (model.model.encoder.state_dict() for model in (lamina.load(started.path, device="cpu"), again))
+    assert all((ours[name] == theirs[name]).all() for name in theirs), "a run can start from the folder"
+    with pytest.raises(ValueError, match='weights must be "float32" or "int8", not \'int4\''):
+        reader.save(tmp_path / "int4", weights="int4")  # type: ignore[arg-type]
+
+
+def test_a_packed_model_with_changed_weights_is_refused(folder: Path, tmp_path: Path) -> None:
+    small = lamina.load(folder / "frozen", device="cpu").save(tmp_path / "small", weights="int8")
+    content = bytearray(small.model.read_bytes())
+    content[-1] ^= 1
+    small.model.write_bytes(content)
+    with pytest.raises(lamina.LaminaError, match=r"has the checksum crc32:\w+, but run.json has crc32:\w+"):
+        lamina.load(small.path)
+
+
+def test_a_pooler_that_a_head_reads_stays(folder: Path, tmp_path: Path) -> None:
+    settings = {"head.type": "answerability", "train.epochs": 0.1}
+    run = lamina.train(folder / "small.toml", tmp_path / "run", settings=settings)
+    small = lamina.load(run.path, device="cpu").save(tmp_path / "small", weights="int8")
+    again = lamina.load(small.path, device="cpu")
+    assert again.model.encoder.config.pooler is True
+    assert again.evaluate(str(folder / "dev.json")).keys() == lamina.evaluate(run.path, str(folder / "dev.json")).keys()

@@ -1,4 +1,4 @@
-"""Weight files: list them, read their tensors, and compute checksums once."""
+"""Weight files: list them, read their tensors, and compute checksums once. Packed tensors are unpacked when they are read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from lamina.encoder.packing import SCALE, unpack
 from lamina.errors import LaminaError
 from lamina.utils.files import read_json, write_json
 from lamina.utils.paths import cache_folder
@@ -52,30 +53,33 @@ def one_or_shards(folder: Path, name: str) -> tuple[Path, ...]:
 
 
 def tensor_names(files: Sequence[Path]) -> list[str]:
-    """Return the names of all tensors; only the header of a safetensors file is read."""
+    """Return the names of all tensors, without the scales of packed ones; only the header of a safetensors file is read."""
     names: list[str] = []
     for file in files:
         if file.suffix == ".safetensors":
             with opened(file) as weights:
-                names += weights.keys()
+                names += [name for name in weights.keys() if not name.endswith(SCALE)]  # noqa: SIM118 (no dict)
         else:
             names += unpickled(file)
     return names
 
 
 def read_tensors(
-    files: Sequence[Path], wanted: Collection[str], *, device: torch.device | str = "cpu"
+    files: Sequence[Path], wanted: Collection[str] | None = None, *, device: torch.device | str = "cpu"
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the wanted tensors with their names, in the order of the files."""
+    """Yield the wanted tensors with their names, in the order of the files; None for all. Packed ones become float32."""
     for file in files:
         if file.suffix == ".safetensors":
             with opened(file, device=device) as weights:
-                for name in weights.keys():  # noqa: SIM118 (the handle is no dict and cannot be iterated)
-                    if name in wanted:
-                        yield name, weights.get_tensor(name)
+                names = dict.fromkeys(weights.keys())
+                for name in names:
+                    if name.endswith(SCALE) or (wanted is not None and name not in wanted):
+                        continue
+                    tensor = weights.get_tensor(name)
+                    yield name, unpack(tensor, weights.get_tensor(name + SCALE)) if name + SCALE in names else tensor
         else:
             for name, tensor in unpickled(file).items():
-                if name in wanted:
+                if wanted is None or name in wanted:
                     yield name, tensor.to(device)
 
 

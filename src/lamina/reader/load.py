@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -33,7 +34,7 @@ class Reader(QuestionReader, SentenceReader):
     `evaluate` and `predictions` read whole datasets. `save` and `push_to_hub` write the model.
     """
 
-    def save(self, folder: str | Path, *, license: str | None = None) -> Run:
+    def save(self, folder: str | Path, *, license: str | None = None, weights: Literal["float32", "int8"] = "float32") -> Run:
         """Write the model into a folder that `lamina.load` opens again with the same answers.
 
         The folder holds the recipe, the weights, the tokenizer, the decisions, the scores and a model card. It holds no
@@ -43,16 +44,21 @@ class Reader(QuestionReader, SentenceReader):
         Args:
             folder: The new folder. It may exist if it is empty.
             license: The license of the model for its card, as the hub abbreviates it, such as "apache-2.0".
+            weights: "float32" keeps the weights. "int8" rounds them to 8 bits with a scale for each row: a quarter of the
+                size, and answers that may differ a little.
 
         Returns:
             The paths of the folder.
 
         Raises:
             LaminaError: The folder exists and is not empty, or cannot be written.
+            ValueError: `weights` has another value.
         """
         from lamina.reader.saving import save
 
-        return save(self.trained, expanded(folder), license=license)
+        if weights not in ("float32", "int8"):
+            raise ValueError(f'weights must be "float32" or "int8", not {weights!r}')
+        return save(self.trained, expanded(folder), license=license, weights=weights)
 
     def push_to_hub(
         self,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, Literal
 
 from safetensors.torch import save_file
 
+from lamina.encoder.blocks import EncoderConfig
+from lamina.encoder.families import run_name
 from lamina.encoder.files import tensor_names
 from lamina.encoder.hub import line
 from lamina.encoder.load import folder_of
+from lamina.encoder.packing import pack
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, trained_weights
 from lamina.reader.model_card import model_card
@@ -20,10 +24,19 @@ from lamina.training.task_group import decisions_json
 from lamina.utils.files import make_folder, read_json, replacing, write_atomically, write_json
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-__all__ = ["push", "save"]
+__all__ = ["Precision", "push", "save"]
+
+Precision = Literal["float32", "int8"]
 
 
-def save(trained: Trained, folder: Path, *, name: str | None = None, license: str | None = None) -> Run:
+def save(
+    trained: Trained,
+    folder: Path,
+    *,
+    name: str | None = None,
+    license: str | None = None,
+    weights: Precision = "float32",
+) -> Run:
     """Write a folder that `lamina.load` opens; return its paths.
 
     Args:
@@ -31,15 +44,19 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
         folder: The new folder; it may exist if it is empty.
         name: What the model card tells others to load; None for the name of the folder.
         license: The license of the model, for its card.
+        weights: "int8" rounds the weights to 8 bits, and leaves out a pooler that no head reads.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise LaminaError(f"{folder}: exists and is not empty. Fix: save into a new folder")
     make_folder(folder)
     run = Run(folder)
+    stored, config = _weights(trained), trained.model.encoder.config
+    if weights == "int8":
+        stored, config = _packed(trained, stored)
     with replacing(run.model) as draft:
-        save_file({key: value.detach().cpu().contiguous() for key, value in _weights(trained).items()}, draft)
+        save_file({key: value.detach().cpu().contiguous() for key, value in stored.items()}, draft)
     write_json(run.recipe, without_folders(trained.recipe.model_dump(mode="json")))
-    write_json(run.encoder, trained.model.encoder.config.to_json())
+    write_json(run.encoder, config.to_json())
     write_atomically(run.tokenizer, trained.tokenizer.definition.encode())
     scores = _scores(trained)
     if scores is not None:
@@ -53,7 +70,7 @@ def save(trained: Trained, folder: Path, *, name: str | None = None, license: st
         license=license,
     )
     write_atomically(folder / "README.md", card.encode())
-    run.finish(without_folders(_info(trained)))  # last: a folder with run.json is complete
+    run.finish(without_folders({**_info(trained), "weights": weights}))  # last: a folder with run.json is complete
     return run
 
 
@@ -117,6 +134,16 @@ def _weights(trained: Trained) -> Weights:
         return whole
     local = folder_of(trained.recipe.encoder.model) is not None or run.read_info().get("encoder", {}).get("folder")
     return whole if local else trained_weights(trained.model)
+
+
+def _packed(trained: Trained, weights: Weights) -> tuple[Weights, EncoderConfig]:
+    """Return the weights in 8 bits and the shape of their encoder, without a pooler that no head reads."""
+    config, pooler = trained.model.encoder.config, run_name("pooler.")
+    whole = all(run_name(name) in weights for name in trained.model.encoder.state_dict())
+    if whole and not any(task.head.pooled for task in trained.recipe.tasks.values()):
+        config = replace(config, pooler=False)
+        weights = {name: value for name, value in weights.items() if not name.startswith(pooler)}
+    return pack(weights), config
 
 
 def _scores(trained: Trained) -> ScoreTable | None:

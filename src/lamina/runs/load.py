@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors.torch import load_file
 
 from lamina.answers.decisions import Decision, SpanDecision, read_decision
 from lamina.config.build import build_model
@@ -127,7 +126,7 @@ def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: st
         encoder = Encoder(encoders.run_config(run)) if base is None else encoders.load(base, device=device)
         model = build_model(recipe, encoder)
     try:
-        weights = load_file(run.model, device=str(device))
+        weights = dict(read_tensors((run.model,), device=device))
         if base is None:
             model.load_state_dict(weights, assign=True)
         else:
