@@ -92,6 +92,30 @@ def test_a_store_of_the_first_token_only(tmp_path: Path) -> None:
         torch.testing.assert_close(found, expected[:, :1], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("positions", ["tokens", "cls"])
+def test_a_store_of_outputs_has_no_layers(tmp_path: Path, positions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outputs of a teacher: two numbers for each token of a window, or for each item."""
+    monkeypatch.setattr(module, "OUTPUTS", 200 if positions == "tokens" else 4)
+    starts = WINDOWS.starts if positions == "tokens" else np.arange(len(WINDOWS) + 1)
+    numbers = torch.rand(int(starts[-1]), 1, 2)
+
+    def extract(rows: Longs) -> torch.Tensor:
+        return numbers[starts[rows[0]] : starts[rows[-1] + 1]]
+
+    what = contents(layers=(), hidden=2, positions=positions)
+    store = open_store(what, starts, extract, folder=tmp_path)
+    assert len(shard_paths(tmp_path)) > 3
+    rows = [5, 2, len(WINDOWS) - 1]
+    if positions == "cls":
+        assert torch.equal(store.outputs(rows, 99), numbers[rows, 0])
+    else:
+        mask = stored_batch(WINDOWS, rows, None).mask
+        found = store.outputs(rows, mask.shape[1])  # [R, T, 2]
+        assert torch.equal(found[mask], torch.cat([numbers[starts[row] : starts[row + 1], 0] for row in rows]))
+        assert not found[~mask].any(), "padding is zero"
+    assert list_stores(tmp_path)[0].layers == () and verify_store(what.key, tmp_path) == []
+
+
 @settings(max_examples=15)
 @given(rows=st.lists(st.integers(0, len(WINDOWS) - 1), min_size=1, max_size=12))
 def test_rows_can_be_read_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: list[int]) -> None:

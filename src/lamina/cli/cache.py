@@ -1,4 +1,4 @@
-"""`lamina cache`: the stored states of frozen layers."""
+"""`lamina cache`: the stored states of frozen layers and outputs of teachers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from lamina.cli.app import Json, print_json
 from lamina.errors import LaminaError
 
-commands = typer.Typer(help="List, check and remove the stored states of frozen layers.", no_args_is_help=True)
+commands = typer.Typer(help="List, check and remove stored states and teachers' outputs.", no_args_is_help=True)
 
 Stores = Annotated[list[str] | None, typer.Argument(help="The first letters of the names of stores.")]
 
@@ -27,9 +27,9 @@ def cache_list(as_json: Json = False) -> None:
         return
     for store in stores:
         whole = "" if store.share == 1 else f", {store.share:.0%} written"
-        layers = ", ".join(map(str, store.layers))
+        what = f"layers {', '.join(map(str, store.layers))}" if store.layers else "outputs"
         print(
-            f"{store.name}  {store.bytes / 1e6:,.0f} MB  layers {layers} of {store.model} on {store.data} in {store.dtype}"
+            f"{store.name}  {store.bytes / 1e6:,.0f} MB  {what} of {store.model} on {store.data} in {store.dtype}"
             f"{whole}, used {ago(store.used)} ago"
         )
     print(f"{len(stores)} stores, {sum(store.bytes for store in stores) / 1e9:.2f} GB", file=sys.stderr)

@@ -27,6 +27,7 @@ class Batch:
     states: HiddenStack | None = None  # of frozen layers, from a store; then the encoder starts above them
     labels: Tensor | None = None  # [I] float32, the class or score of each item; only for sentences
     sides: int = 1  # rows of an item, which follow each other: 2 for pairs encoded separately, so R = 2 I
+    taught: Tensor | None = None  # outputs of K teachers for `terms.teacher`: [K, R, T, 2] of spans, else [K, I, C]
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device."""
@@ -34,8 +35,8 @@ class Batch:
             part.to(device, non_blocking=True) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
         )
         states = self.states.to(device) if self.states is not None else None
-        labels = self.labels.to(device, non_blocking=True) if self.labels is not None else None
-        return Batch(ids, type_ids, mask, context, gold, self.windows, states, labels, self.sides)
+        labels, taught = (None if part is None else part.to(device, non_blocking=True) for part in (self.labels, self.taught))
+        return Batch(ids, type_ids, mask, context, gold, self.windows, states, labels, self.sides, taught)
 
 
 def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:

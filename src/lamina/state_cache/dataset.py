@@ -1,4 +1,4 @@
-"""Datasets: the examples of a split with their windows and, if stored, their hidden states."""
+"""Datasets: the examples of a split with their windows and, if stored, their hidden states and the outputs of teachers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import LOST, Windows
@@ -27,10 +28,17 @@ class Dataset(Generic[T_co]):
     windows: Windows
     store: Store | None = None
     moments: npt.NDArray[np.float64] | None = None  # position of each item in the epoch, from 0 to 1; None: any order
+    teachers: Sequence[Store] = ()  # the outputs of each teacher (`terms.teacher`)
 
     def batch(self, items: Sequence[int] | Longs) -> Batch:
-        """Return the batch of some items."""
-        return stored_batch(self.windows, self.windows.windows_of(items), self.store)
+        """Return the batch of some items, with their stored states and the outputs of the teachers."""
+        rows = self.windows.windows_of(items)
+        batch = stored_batch(self.windows, rows, self.store)
+        if not self.teachers:
+            return batch
+        width = batch.ids.shape[1]
+        found = [store.outputs(items if store.contents.positions == "cls" else rows, width) for store in self.teachers]
+        return replace(batch, taught=torch.stack(found))  # [K, R, T, 2] or [K, I, C]
 
     def at(self, epoch: int) -> Dataset[T_co]:
         """Return the dataset of an epoch; augmented texts differ between epochs (`AugmentedDataset`)."""

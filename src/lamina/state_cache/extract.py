@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lamina.data.batches import make_batch, pack
 from lamina.data.windows import Windows
@@ -34,30 +36,51 @@ def stored_starts(windows: Windows, contents: Contents) -> Longs:
 def extractor(encoder: Encoder, windows: Windows, contents: Contents) -> Extract:
     """Return the function that computes the states of some windows."""
     device = next(encoder.parameters()).device
-    starts = stored_starts(windows, contents)
+    counts = np.diff(stored_starts(windows, contents))
 
-    def extract(rows: Longs) -> Tensor:
-        length = np.diff(starts)[rows]
-        first = np.concatenate([[0], np.cumsum(length)])  # [rows + 1] in the result
-        states = torch.empty(int(first[-1]), len(contents.layers), contents.hidden)
-        order = np.argsort(-windows.lengths[rows], kind="stable")
+    def states_of(rows: Longs) -> Tensor:
+        batch = make_batch(windows, rows).to(device)
+        stack = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask, keep=contents.layers)
+        stack = stack.cls() if contents.positions == "cls" else stack
+        return torch.stack(stack.states, 2)  # [R, T, layers, H]
 
-        @torch.inference_mode()
-        def fill(run: Longs) -> None:
-            chosen = order[run]
-            batch = make_batch(windows, rows[chosen]).to(device)
-            stack = encoder(encoder.embed(batch.ids, batch.type_ids), batch.mask, keep=contents.layers)
-            stack = stack.cls() if contents.positions == "cls" else stack
-            found = torch.stack(stack.states, 2).cpu()  # [R, T, layers, H]
-            for row, window in enumerate(chosen.tolist()):
-                states[first[window] : first[window + 1]] = found[row, : length[window]]
+    return partial(gathered, compute=states_of, counts=counts, lengths=windows.lengths, contents=contents, device=device)
 
-        runs = pack(windows.lengths[rows][order], EXTRACT_TOKENS if device.type == "cpu" else EXTRACT_GPU_TOKENS)
-        for _ in side_by_side(fill, runs) if device.type == "cpu" else map(fill, runs):
-            pass
-        return states
 
-    return extract
+def gathered(
+    rows: Longs,
+    *,
+    compute: Callable[[Longs], Tensor],
+    counts: Longs,
+    lengths: Longs,
+    contents: Contents,
+    device: torch.device,
+) -> Tensor:
+    """Return what `compute` returns for some windows or items, in their order and without padding: [tokens, layers, H].
+
+    Args:
+        rows: The windows or items.
+        compute: Runs a model on a batch of windows or items, and returns [R, T, layers, H].
+        counts: The number of tokens to store for each window or item of the dataset.
+        lengths: The number of tokens that the model reads for each, by which they are put into batches.
+        contents: The contents of the store.
+        device: The device of the model.
+    """
+    first = np.concatenate([[0], np.cumsum(counts[rows])])  # [rows + 1] in the result
+    states = torch.empty(int(first[-1]), contents.planes, contents.hidden)
+    order = np.argsort(-lengths[rows], kind="stable")
+
+    @torch.inference_mode()
+    def fill(run: Longs) -> None:
+        chosen = order[run]
+        found = compute(rows[chosen]).cpu()
+        for row, place in enumerate(chosen.tolist()):
+            states[first[place] : first[place + 1]] = found[row, : first[place + 1] - first[place]]
+
+    runs = pack(lengths[rows][order], EXTRACT_TOKENS if device.type == "cpu" else EXTRACT_GPU_TOKENS)
+    for _ in side_by_side(fill, runs) if device.type == "cpu" else map(fill, runs):
+        pass
+    return states
 
 
 def fingerprint(encoder: Encoder, top: int) -> str:
@@ -65,7 +88,12 @@ def fingerprint(encoder: Encoder, top: int) -> str:
     shape = {name: value for name, value in encoder.config.to_json().items() if "dropout" not in name}
     digest = hashlib.sha256(json.dumps([top, shape], sort_keys=True).encode())
     for part in (encoder.embeddings, *encoder.layers[: 1 if encoder.config.shared else top]):
-        for name, value in part.state_dict().items():
-            digest.update(name.encode())
-            digest.update(value.detach().cpu().contiguous().numpy().data.cast("B"))
+        add_weights(digest, part)
     return digest.hexdigest()
+
+
+def add_weights(digest: hashlib._Hash, module: nn.Module) -> None:
+    """Add the names and values of a module's weights to a checksum."""
+    for name, value in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().data.cast("B"))

@@ -1,5 +1,8 @@
 """The store: hidden states of frozen layers, computed once for each window, then read in every epoch.
 
+A store can also hold the outputs of a teacher, which has trained before. It then has no layers, and one output for each
+token or item: ``[tokens, 1, H]``.
+
 A store is a folder of shards. A shard holds the states of some windows without padding, ``[tokens, layers, H]``, and is
 memory-mapped. int8 first subtracts the mean of every channel over the shard, and gives every token and layer a scale.
 Means and scales precede the values in the file. ``store.json`` describes the contents and has a checksum for each shard.
@@ -38,10 +41,14 @@ from lamina.utils.progress import Progress, Silent
 
 FORMAT = 1
 SHARD_BYTES = 64 << 20
+OUTPUTS = 1 << 14  # tokens or items of a shard of outputs: it takes few bytes, but as long to compute as states
 MANY = 256  # largest number of shards; a larger store has larger shards
 
 Extract = Callable[[Longs], Tensor]
-"""Return the states of some windows, all layers of the store, without padding: [tokens, layers, H] float32."""
+"""Return the states of some windows, all layers of the store, without padding: [tokens, layers, H] float32.
+
+The outputs of a teacher are [tokens or items, 1, H].
+"""
 
 
 class StoreError(LaminaError):
@@ -52,11 +59,11 @@ class StoreError(LaminaError):
 class Contents:
     """The contents of a store. Equal contents have equal states, so they share a store."""
 
-    weights: str  # fingerprint of the frozen layers
+    weights: str  # fingerprint of the frozen layers, or of a teacher
     windows: str  # fingerprint of the texts, the tokenizer and the window settings
-    layers: tuple[int, ...]
+    layers: tuple[int, ...]  # empty for the outputs of a teacher
     hidden: int
-    positions: Literal["tokens", "cls"]
+    positions: Literal["tokens", "cls"]  # outputs: of each token of a window, or of each item
     dtype: Dtype
     model: str = field(default="", compare=False)  # for messages
     data: str = field(default="", compare=False)
@@ -67,9 +74,14 @@ class Contents:
         parts = (FORMAT, self.weights, self.windows, self.layers, self.hidden, self.positions, self.dtype)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
+    @property
+    def planes(self) -> int:
+        """The number of vectors of a token: one for each layer, or one output."""
+        return max(1, len(self.layers))
+
     def bytes(self, tokens: int) -> int:
         """Return the size of `tokens` tokens in one shard, in bytes."""
-        each, layers = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden, len(self.layers)
+        each, layers = {"float32": 4, "float16": 2, "int8": 1}[self.dtype] * self.hidden, self.planes
         return tokens * layers * each + (0 if self.dtype != "int8" else 4 * layers * self.hidden + 2 * tokens * layers)
 
 
@@ -96,16 +108,26 @@ class Store:
 
     def read(self, windows: Sequence[int] | Longs, mask: Tensor) -> HiddenStack:
         """Return the states of `windows`, padded with zeros to the width of `mask` [R, T]."""
-        layers, hidden = self.contents.layers, self.contents.hidden
+        states = self._padded(windows, mask.shape[1])
+        layers = self.contents.layers
+        return HiddenStack(layers, states.unbind(0), mask[:, : states.shape[2]], depth=max(layers))
+
+    def outputs(self, rows: Sequence[int] | Longs, width: int) -> Tensor:
+        """Return the outputs of windows, [R, width, H] padded with zeros, or those of items, [I, H]."""
+        found = self._padded(rows, width)[0]
+        return found[:, 0] if self.contents.positions == "cls" else found
+
+    def _padded(self, windows: Sequence[int] | Longs, width: int) -> Tensor:
+        """Return the stored vectors of some windows or items, [layers, R, T, H]. `width` is T, unless T is 1."""
         rows = np.asarray(windows, np.int64)
-        width = 1 if self.contents.positions == "cls" else mask.shape[1]
-        states = torch.zeros(len(layers), len(rows), width, hidden)
+        width = 1 if self.contents.positions == "cls" else width
+        states = torch.zeros(self.contents.planes, len(rows), width, self.contents.hidden)
         shard_of = np.searchsorted(self._first, rows, side="right") - 1
         for row, (window, shard) in enumerate(zip(rows.tolist(), shard_of.tolist(), strict=True)):
             base = self._starts[self._first[shard]]
             span = slice(int(self._starts[window] - base), int(self._starts[window + 1] - base))
             self._shards[shard].read(span, states[:, row, : span.stop - span.start])
-        return HiddenStack(layers, states.unbind(0), mask[:, :width], depth=max(layers))
+        return states
 
     def close(self) -> None:
         """Release the lock that protects the store from `lamina cache clear`."""
@@ -149,7 +171,7 @@ def open_store(
         return Store(folder, contents, starts, shards, in_use)
     except OSError as error:
         what = f"{error.filename or folder}: {error.strerror or error}"
-        raise StoreError(f"{what}. Fix: set LAMINA_CACHE to another folder, or cache.use=never") from error
+        raise StoreError(f"{what}. Fix: set LAMINA_CACHE to another folder{_or_never(contents)}") from error
     except LaminaError as error:
         if isinstance(error.__cause__, OSError):
             raise StoreError(str(error)) from error
@@ -158,6 +180,11 @@ def open_store(
 
 def stores_folder() -> Path:
     return cache_folder() / "states"
+
+
+def _or_never(contents: Contents) -> str:
+    """Return the second fix of a store that cannot be written: states can be computed in every epoch, outputs cannot."""
+    return ", or set cache.use=never" if contents.layers else ""
 
 
 # Write.
@@ -170,7 +197,7 @@ def _write_missing(folder: Path, contents: Contents, shards: list[Shard], extrac
     needed, free = sum(shard.bytes for shard in missing.values()), shutil.disk_usage(folder).free
     if needed > 0.95 * free:
         what = f"the store needs {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free"
-        raise StoreError(f"{folder}: {what}. Fix: clear old stores with `lamina cache clear`, or set cache.use=never")
+        raise StoreError(f"{folder}: {what}. Fix: clear old stores with `lamina cache clear`{_or_never(contents)}")
     windows = sum(shard.last - shard.first for shard in shards)
     progress.start("storing", windows, windows - sum(shard.last - shard.first for shard in missing.values()))
     for number, shard in missing.items():
@@ -213,7 +240,7 @@ def _encoded(states: Tensor, dtype: Dtype) -> tuple[Tensor, ...]:
 
 def _map(path: Path, contents: Contents, tokens: int) -> _Mapped:
     """Map a shard's file to tensors: the reverse of `_encoded`."""
-    layers, hidden = len(contents.layers), contents.hidden
+    layers, hidden = contents.planes, contents.hidden
     raw = torch.from_file(str(path), shared=False, size=contents.bytes(tokens), dtype=torch.uint8)
     if contents.dtype != "int8":
         return _Mapped(raw.view(getattr(torch, contents.dtype)).view(tokens, layers, hidden))
@@ -229,7 +256,8 @@ def _cut_into_shards(contents: Contents, starts: Longs) -> list[Shard]:
     """Return the windows, in order, cut into shards of about equal size."""
     shards, first = [], 0
     tokens = int(starts[-1])
-    room = max(1, SHARD_BYTES // contents.bytes(1), -(-tokens // MANY))  # tokens
+    usual = SHARD_BYTES // contents.bytes(1) if contents.layers else OUTPUTS
+    room = max(1, usual, -(-tokens // MANY))  # tokens
     while first < len(starts) - 1:
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + room, side="right")) - 1)
         shards.append(Shard(first, last, contents.bytes(int(starts[last] - starts[first]))))
