@@ -55,6 +55,8 @@ class DataOptions(BaseModel):
     """Score only the first this many examples of the dev set, the same ones for every seed."""
     fraction: float = Field(default=1.0, gt=0, le=1)
     """Share of the training split to train on, above 0 to 1; a larger fraction contains every smaller one."""
+    null_windows: float = Field(default=1.0, ge=0, le=1)
+    """Train on this share of the windows that miss the answer of an answerable question, drawn anew in each epoch."""
     # For questions with several contexts:
     contexts: int | None = Field(default=None, ge=1)
     """Train on at most this many contexts of each question; held-out questions keep all of theirs."""

@@ -14,10 +14,12 @@ import torch
 from lamina.data.batches import Batch, make_batch
 from lamina.data.windows import LOST, Windows
 from lamina.state_cache.store import Store
-from lamina.utils.arrays import Longs
+from lamina.utils.arrays import Bools, Longs
 from lamina.utils.background import BackgroundCall
 
 T_co = TypeVar("T_co", covariant=True)
+
+NULLS = b"null windows"  # makes their draw differ from that of the plan
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Dataset(Generic[T_co]):
     store: Store | None = None
     moments: npt.NDArray[np.float64] | None = None  # position of each item in the epoch, from 0 to 1; None: any order
     teachers: Sequence[Store] = ()  # the outputs of each teacher (`terms.teacher`)
+    null_windows: float = 1.0  # share of the windows to train on that miss the answer of their question (`data.null_windows`)
+    seed: int = 0  # draws these windows
 
     def batch(self, items: Sequence[int] | Longs) -> Batch:
         """Return the batch of some items, with their stored states and the outputs of the teachers."""
@@ -45,8 +49,12 @@ class Dataset(Generic[T_co]):
         return self
 
     def usable(self, epoch: int = 0) -> Longs:
-        """Return the items to train on: all but those whose answer no token covers."""
-        return np.flatnonzero(self.windows.gold[:: self.windows.sides, 0] != LOST)
+        """Return the items to train on: no token covers the answer of the others, or `null_windows` leaves them out."""
+        usable = self.windows.gold[:: self.windows.sides, 0] != LOST
+        if self.null_windows < 1:
+            drawn = np.random.default_rng([self.seed, epoch, *NULLS]).random(len(usable)) < self.null_windows
+            usable &= drawn | ~missing_the_answer(self.windows)
+        return np.flatnonzero(usable)
 
     def usable_lengths(self, epoch: int = 0) -> Longs:
         """Return the number of tokens of each usable item."""
@@ -120,7 +128,16 @@ class EpochCache:
         return self._sizes[epoch]
 
     def _note(self, epoch: int, dataset: Dataset[Any]) -> None:
-        self._sizes[epoch] = Sizes(dataset.usable(), dataset.usable_lengths(), dataset.usable_order())
+        self._sizes[epoch] = Sizes(dataset.usable(epoch), dataset.usable_lengths(epoch), dataset.usable_order(epoch))
+
+
+def missing_the_answer(windows: Windows) -> Bools:
+    """Return [W] whether a window of an answerable question does not hold its answer."""
+    first = windows.gold[:, 0]
+    answered = np.zeros(1 + windows.example.max(initial=-1), np.bool_)  # [E]
+    answered[windows.example[first > 0]] = True
+    missing: Bools = (first == 0) & answered[windows.example]
+    return missing
 
 
 def stored_batch(windows: Windows, rows: Sequence[int] | Longs, store: Store | None) -> Batch:

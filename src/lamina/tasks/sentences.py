@@ -59,7 +59,7 @@ class Sentences:
         kind = f"head.type {task.head.type!r} judges sentences"
         if task.augment != AugmentOptions():
             raise LaminaError(f"augment: is for questions, but {kind}. Fix: leave augment out")
-        if odd := [name for name in ("contexts", "choose") if task.data.differs(name)]:
+        if odd := [name for name in ("contexts", "choose", "null_windows") if task.data.differs(name)]:
             raise LaminaError(f"data.{odd[0]}: is for questions, but {kind}. Fix: leave data.{odd[0]} out")
         if task.head.type == "cosine" and task.head.map == "bins" and task.data.classes is not None:
             raise LaminaError(

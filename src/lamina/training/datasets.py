@@ -78,7 +78,6 @@ def epoch_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer:
     """Return the training dataset of a task in one epoch."""
     task = recipe.tasks[name]
     made, moments = kind_of(task).epoch(examples, task, recipe.train, epoch)
-    dataset = dataset_of(recipe, task, made, tokenizer)
-    if moments is None:
-        return dataset
-    return Dataset(made, dataset.windows, moments=np.array(moments)[dataset.windows.example])
+    windows = dataset_of(recipe, task, made, tokenizer).windows
+    places = None if moments is None else np.array(moments)[windows.example]
+    return Dataset(made, windows, moments=places, null_windows=task.data.null_windows, seed=recipe.train.seed)
