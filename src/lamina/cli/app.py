@@ -16,15 +16,16 @@ import typer
 
 from lamina import __version__
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.shipped import READER
 
 if TYPE_CHECKING:
     from lamina.config.recipe import Recipe
     from lamina.reader.load import Reader
 
-DEFAULT_MODEL = "runs/quickstart"
+DEFAULT_MODEL = READER
 SENTENCE_MODEL = "runs/sentences"
-DEFAULTS = {DEFAULT_MODEL: "lamina train quickstart", SENTENCE_MODEL: "lamina train sentences"}
-MODEL_HELP = "A run folder, or a question-answering checkpoint: a folder or a hub id."
+TRAINED_BY = {"runs/quickstart": "lamina train quickstart", SENTENCE_MODEL: "lamina train sentences"}
+MODEL_HELP = "A run folder, a question-answering checkpoint (a folder or a hub id), or reader, the model in the package."
 
 # The panels of `--help`. An option that several commands have is in the same panel everywhere.
 TEXTS, ANSWERS, DATA, TRAINING, OUTPUT, MACHINE = "Texts", "Answers", "Data", "Training", "Output", "Machine"
@@ -164,9 +165,9 @@ def open_recipe(name: str, settings: list[str]) -> Recipe:
 
 
 def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
-    """Return the reader of a model; name the command that trains a default model if it is missing."""
-    if model in DEFAULTS and not Path(model).exists():
-        raise LaminaError(f"{model}: there is no model yet. Fix: run `{DEFAULTS[model]}`, or name a model with --model")
+    """Return the reader of a model; name the command that trains it if a run of the documentation is missing."""
+    if model in TRAINED_BY and not Path(model).exists():
+        raise LaminaError(f"{model}: there is no model yet. Fix: run `{TRAINED_BY[model]}`, or name a model with --model")
     from lamina.reader.load import load
 
     return load(model, device=device, threads=threads, allow_pickle=allow_pickle)

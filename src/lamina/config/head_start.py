@@ -19,8 +19,8 @@ from lamina.errors import LaminaError
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.model import Model, Task
 from lamina.model.weights import Weights, trained_weights
-from lamina.utils.files import expanded
 from lamina.utils.run_folder import HeadInfo, Run
+from lamina.utils.shipped import model_folder
 
 _HEAD, _MIXER = "head.", "mixer."
 
@@ -63,7 +63,7 @@ def described(name: str, info: HeadInfo) -> str:
 
 def _read(name: str, wanted: str) -> Start:
     """Return the task of a run that has the wanted name, or its only task."""
-    run = Run.open(expanded(name))
+    run = Run.open(model_folder(name))
     run.check_files()
     tasks = parse_recipe(run.read_recipe(), name=str(run.recipe)).tasks
     task = wanted if wanted in tasks else next(iter(tasks))

@@ -30,6 +30,7 @@ from lamina.errors import LaminaError
 from lamina.utils.files import expanded, read_json, write_atomically
 from lamina.utils.paths import cache_folder
 from lamina.utils.run_folder import Run
+from lamina.utils.shipped import SHIPPED, model_folder
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -42,7 +43,7 @@ class EncoderOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     model: str = "minilm"
-    """Encoder to start from: `minilm`, a folder, a run, a hub id `owner/name`, or a preset."""
+    """Encoder to start from: `minilm`, `reader`, a folder, a run, a hub id `owner/name`, or a preset."""
     tokenizer: str | None = None
     """Tokenizer: a tokenizer.json, a folder, or anything that `model` accepts; without it, the model's own."""
     pretrained: bool = True
@@ -164,14 +165,14 @@ def locate(name: str, *, pretrained: bool, allow_pickle: bool = False, token: st
 
 
 def folder_of(name: str) -> Path | None:
-    """Return the local folder of a name, or None; known names such as "minilm" have none."""
+    """Return the local folder of a name, or None; known names such as "minilm" have none, but shipped models have one."""
     known = name == "minilm" or name in PRESETS
-    return folder if not known and (folder := expanded(name)).is_dir() else None
+    return folder if not known and (folder := model_folder(name)).is_dir() else None
 
 
 def unknown(name: str) -> LaminaError:
     """Return the error for a name that is neither known, nor a folder, nor a hub id."""
-    known = ["minilm", *PRESETS]
+    known = ["minilm", *SHIPPED, *PRESETS]
     close = difflib.get_close_matches(name, known, n=1)
     fix = f"did you mean {close[0]!r}?" if close else f"choose a folder, a hub id owner/name, or one of {', '.join(known)}"
     return LaminaError(f"encoder.model: there is no encoder {name!r}. Fix: {fix}")

@@ -1,8 +1,8 @@
 """`lamina.load` and the `Reader` that it returns.
 
 >>> import lamina
->>> reader = lamina.load("runs/quickstart")  # doctest: +SKIP
->>> reader.answer("Who built the mill?", "The mill was built by Ada Thorn.").text  # doctest: +SKIP
+>>> reader = lamina.load()
+>>> reader.answer("Who built the mill?", "The mill was built by Ada Thorn.").text
 'Ada Thorn'
 """
 
@@ -23,6 +23,7 @@ from lamina.tasks.kind import DataLike, ScoreTable
 from lamina.utils.files import expanded
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
+from lamina.utils.shipped import READER
 
 __all__ = ["Label", "Quote", "Reader", "Reply", "Text", "TextByText", "evaluate", "load"]
 
@@ -128,7 +129,7 @@ def evaluate(
 
 
 def load(
-    model: str | Path,
+    model: str | Path = READER,
     *,
     device: str = "auto",
     threads: int | None = None,
@@ -140,7 +141,8 @@ def load(
     """Return the reader of a trained model.
 
     Args:
-        model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name".
+        model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name". "reader" is
+            the model inside the package, which answers questions from English texts.
         device: "auto", "cpu", "cuda" or "mps".
         threads: How many threads torch uses in this process, 1 or more; None changes nothing.
         allow_pickle: Read pickled weights of a checkpoint, or of the encoder that a run started from. A pickle can run

@@ -29,6 +29,7 @@ from lamina.tasks.registry import kind_of, tasks_of
 from lamina.tasks.spans import SPANS
 from lamina.utils.files import expanded
 from lamina.utils.run_folder import Run
+from lamina.utils.shipped import model_folder
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def load_trained(
     token: str | bool | None = None,
 ) -> Trained:
     """Return a finished run, or a checkpoint with a trained span head. `name` is a folder or a hub id."""
-    folder = expanded(name)
+    folder = model_folder(name)
     on_hub = not folder.exists() and encoders.HUB_ID.fullmatch(str(name)) is not None
     if on_hub:
         folder = download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)

@@ -48,6 +48,7 @@ from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
+from lamina.utils.shipped import SHIPPED
 
 Watch = Callable[[float, float], bool]  # (share of the steps done, score on the held-out splits) -> whether to stop
 
@@ -275,9 +276,13 @@ def _write_checkpoint(
 
 
 def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: RunInfo) -> None:
-    """Write the files of a finished run. If the encoder can be loaded again, only the trained weights are written."""
+    """Write the files of a finished run. If the encoder can be loaded again, only the trained weights are written.
+
+    The next version of Lamina may ship other weights. So a run that starts from a shipped model keeps all of them.
+    """
     make_folder(run.path)
-    weights = trained_weights(model) if data.source.weights else dict(model.state_dict())
+    lasts = data.source.weights and recipe.encoder.model not in SHIPPED
+    weights = trained_weights(model) if lasts else dict(model.state_dict())
     with replacing(run.model) as temporary:
         save_file({name: value.detach().contiguous() for name, value in weights.items()}, temporary)
     run.write_recipe(recipe.model_dump(mode="json"))
