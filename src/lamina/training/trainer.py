@@ -241,7 +241,7 @@ def _finish(
     run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, state: State, progress: Progress
 ) -> None:
     """Write the model, its decisions, scores and costs. The last file is run.json, which marks the run as finished."""
-    decisions = group.fit(model, data.holdout)
+    decisions, sources = group.fit_and_score(model, data.holdout)
     costs = vars(state.costs) | peak_memory()
     began = time.monotonic()
     group.score(run, model, data.dev, decisions, progress)
@@ -252,6 +252,8 @@ def _finish(
     info = run.read_info()
     info["tasks"] = decisions_json(decisions)
     info["score"] = state.best_score if math.isfinite(state.best_score) else None
+    if sources:
+        info["sources"] = sources
     info["chosen_step"] = state.best_step if state.best else state.step
     info["stopped_early"] = state.stopped
     info["costs"] = costs
