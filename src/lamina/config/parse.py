@@ -205,10 +205,11 @@ def _table_of(values: dict[str, Any], path: Sequence[str], setting: str) -> dict
 def _refuse_path(path: Sequence[str], value: object, setting: str) -> NoReturn:
     name = ".".join(path)
     if isinstance(value, list):
-        field = next(iter(value[0]), "type") if value and isinstance(value[0], dict) else "type"
-        fix = f"set a field of one of them, such as {name}.0.{field}, or set {name} itself"
-        raise LaminaError(f"{setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
-    raise LaminaError(f"{setting}: {name} is not a table. Fix: set {name} itself")
+        table = value[0] if value and isinstance(value[0], dict) else {}
+        fix = f"set a field of one of them, such as {name}.0.{next(iter(table))}, or set" if table else "set"
+        items = "tables" if table else "items"
+        raise LaminaError(f"{setting}: {name} is a list of {len(value)} {items}. Fix: {fix} {name} itself")
+    raise LaminaError(f"{setting}: {name} is not a table. Fix: set {re.sub('[.][0-9]+$', '', name)} itself")
 
 
 def _remove(values: dict[str, Any], tables: Sequence[str], field: str) -> None:

@@ -43,7 +43,7 @@ class DataOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     train: OneOrSets
-    """Name, file or hub id of the training data, or a list of several sets of questions."""
+    """Name, file or hub id of the training data, or a list of sets of questions: names or tables."""
     dev: str | None = None
     """Name, file or hub id of the dev set; without it, or with "none", the run reports no dev scores."""
     holdout: float = Field(default=0.05, ge=0, lt=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -34,6 +34,8 @@ class TrainingSet(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_name(cls, value: Any) -> Any:
+        if not isinstance(value, str | Mapping | TrainingSet):
+            raise ValueError("is no set. Fix: give a name in quotes, or a table with a name")
         return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")

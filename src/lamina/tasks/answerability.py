@@ -88,7 +88,10 @@ def _scores(
     outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, chosen: Bools | None = None
 ) -> dict[str, float]:
     """Return the scores of all questions, or of the chosen ones, [E]."""
-    impossible, unanswerable = _impossible(outputs, data, settings), np.array([not example.answers for example in data.examples])
+    impossible, unanswerable = (
+        _impossible(outputs, data, settings),
+        np.array([not example.answers for example in data.examples]),
+    )
     if chosen is None:
         return score_answerability(impossible, unanswerable)
     return score_answerability(impossible[chosen], unanswerable[chosen])

@@ -58,7 +58,8 @@ def load_data(
         progress.say(f"{which}{to_train} in {len(train[name].windows)} windows to train on, {held_out} held out")
         for one in task.data.sets if len(task.data.sets) > 1 else ():
             to_train, held_out = (_counted_from(one.name, kind, examples) for examples in (splits.train, splits.holdout))
-            progress.say(f"{which}of {one.name}: {to_train} to train on, {held_out} held out")
+            copies = f", {one.repeat} copies of each" if one.repeat > 1 else ""
+            progress.say(f"{which}of {one.name}: {to_train} to train on{copies}, {held_out} held out")
     return TrainingData(source, tokenizer, train, holdout, scored)
 
 
