@@ -91,7 +91,8 @@ class Run(TrainingFolder):
     """The paths of a run folder, which `lamina train` writes.
 
     - ``run.json``: format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score on the
-      held-out split, costs. It also holds checksums of the model's files
+      held-out split, costs. It also holds checksums of the model's files and, with several training sets, the scores of each on
+      the held-out split (`sources`)
     - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it. Files of ``data/`` are named by their
       path from the run folder, as in ``run:data/train.jsonl``, so that the folder can be moved
     - ``encoder.json``: the encoder's shape
