@@ -63,6 +63,9 @@ def tables(model: type[BaseModel], path: str, *, note: str = "", shown: tuple[st
     own = {name: field for name, field in model.model_fields.items() if name not in inner}
     if own:
         yield table(path, own, note)
+    for name, field in own.items():
+        for item in items_of(field.annotation):
+            yield table(f"{path}.{name}".lstrip("."), dict(item.model_fields), "Each table of the list.")
     for name, field in model.model_fields.items():
         if name in inner and name not in shown:
             yield from field_tables(f"{path}.{name}" if path else name, field)
@@ -104,6 +107,18 @@ def models_of(annotation: object) -> list[type[BaseModel]]:
     if get_origin(annotation) in (Union, UnionType):
         return [model for one in get_args(annotation) for model in models_of(one)]
     return []
+
+
+def items_of(annotation: object) -> list[type[BaseModel]]:
+    """Return the models that a list in a field can hold.
+
+    >>> items_of(str | tuple[Recipe, ...]) == [Recipe], items_of(Recipe | None)
+    (True, [])
+    """
+    inner = get_args(annotation)
+    if get_origin(annotation) is tuple:
+        return [model for one in inner for model in models_of(one)]
+    return [model for one in inner for model in items_of(one)]
 
 
 def type_of(annotation: object) -> str:

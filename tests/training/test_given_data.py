@@ -78,7 +78,7 @@ def test_a_file_of_the_same_rows_trains_the_same_model(run: lamina.Run, recipe: 
 def test_the_run_holds_its_data_and_its_recipe_trains_again(run: lamina.Run, tmp_path: Path) -> None:
     data = json.loads(run.recipe.read_text())["tasks"]["main"]["data"]
     assert (data["train"], data["dev"]) == ("run:data/train.jsonl", "run:data/dev.jsonl")
-    assert load_examples(lamina.read_recipe(run.recipe).main.data.train) == EXAMPLES
+    assert load_examples(lamina.read_recipe(run.recipe).main.data.train_name) == EXAMPLES
     again = lamina.train(run.recipe, tmp_path / "again")
     assert again.model.read_bytes() == run.model.read_bytes()
 

@@ -52,6 +52,7 @@ def synthetic_from(
         answers=(),
         group=own_id,
         article=example.article if article is None else article,
+        source=example.source,
     )
 
 

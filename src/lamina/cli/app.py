@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -219,6 +219,18 @@ def print_scores(scores: Mapping[str, Any]) -> None:
         values = {"exact": values["exact_match"], **values} if "exact_match" in values else values  # as KorQuAD names it
         cells = [("exact", 7), ("f1", 7), ("HasAns_exact", 11), ("HasAns_f1", 7), ("NoAns_f1", 8)]
         print(f"{label:<18}" + "".join(f"{values[k]:>{w}.2f}" if k in values else " " * w for k, w in cells))
+
+
+def source_lines(sources: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return a line with the held-out scores of each training set of each task."""
+    shown = {"exact": "EM", "f1": "F1", "accuracy": "accuracy"}
+    lines = []
+    for task, tables in sources.items():
+        which = f"{task}: " if len(sources) > 1 else ""
+        for table in tables:
+            numbers = ", ".join(f"{title} {table[key]:.2f}" for key, title in shown.items() if key in table)
+            lines.append(f"{which}held out of {table['name']}: {numbers} ({table['total']} examples)")
+    return lines
 
 
 def memory_text(costs: Mapping[str, Any]) -> str:

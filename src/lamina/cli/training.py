@@ -21,6 +21,7 @@ from lamina.cli.app import (
     open_recipe,
     print_json,
     print_scores,
+    source_lines,
 )
 
 commands = typer.Typer()
@@ -55,11 +56,16 @@ def train(
     info = run.read_info()
     scores = read_json(run.scores) if run.scores.exists() else {}
     result = {"run": str(run.path), "scores": scores, "tasks": info["tasks"], "costs": info["costs"]}
+    sources = info.get("sources", {})
+    if sources:
+        result["sources"] = sources
     if as_json:
         print_json(result)
         return
     if scores:
         print_scores(scores)
+    for line in source_lines(sources):
+        print(line)
     if scores.get("tuned", {}).get("HasAns_f1") == 0:
         what = 'the model answers none of the answerable questions, perhaps "no answer" to all'
         print(f"lamina: warning: {run.path}: {what}. Fix: train longer or on more questions", file=sys.stderr)

@@ -31,7 +31,7 @@ def read_recipe(recipe: str | Path, settings: Settings = ()) -> Recipe:
     Args:
         recipe: Path of a TOML file or of a run's recipe.json, or a name such as "quickstart".
         settings: Changes, as texts ``"train.epochs=0.5"`` or as a mapping ``{"train.epochs": 0.5}``. An empty text
-            (``"data.dev="``) or None removes a field, so that its default applies. A change of `data.train` leaves out the
+            (``"data.dev="``) or None removes a field, so that its default applies. Other sets in `data.train` leave out the
             recipe's dev set with a warning, unless the settings name `data.dev` too.
 
     Returns:
@@ -119,7 +119,7 @@ def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
     Settings that change the training data of a task leave out the dev set of the recipe, which is about other texts.
     """
     values = json.loads(json.dumps(values, default=str))
-    before = {where: dict(table) for where, table in _data_tables(values).items()}
+    before = {where: {**table, "train": _set_names(table)} for where, table in _data_tables(values).items()}
     changes = settings_of(settings)
     for name, value in changes:
         _apply(values, name.strip(), value)
@@ -127,12 +127,12 @@ def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
     for where, table in _data_tables(values).items():
         old = before.get(where, {})
         chosen = named & {where, "data", f"{where}.dev", "data.dev", where.removesuffix(".data")}
-        train = table.get("train")
-        if train is None or old.get("train") in (None, train) or old.get("dev") is None or chosen:
+        train = _set_names(table)
+        if not train or not old.get("train") or old["train"] == train or old.get("dev") is None or chosen:
             continue
         del table["dev"]
         shown = where.removeprefix(MAIN)
-        message = f"{shown}.dev: {old['dev']} is left out, because {shown}.train is now {train}"
+        message = f"{shown}.dev: {old['dev']} is left out, because {shown}.train is now {', '.join(train)}"
         fix = f"Fix: set {shown}.dev too, or {shown}.dev=none for a run without dev scores"
         warnings.warn(f"{message}. {fix}", LaminaWarning, stacklevel=4)
     return values
@@ -145,6 +145,13 @@ def _data_tables(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if isinstance(tasks, dict):
         tables |= {f"tasks.{name}.data": task.get("data") for name, task in tasks.items() if isinstance(task, dict)}
     return {where: table for where, table in tables.items() if isinstance(table, dict)}
+
+
+def _set_names(table: dict[str, Any]) -> list[str]:
+    """Return the names of the sets that a table `data` trains on, also before they are checked."""
+    train = table.get("train")
+    sets = train if isinstance(train, list) else [] if train is None else [train]
+    return [str(one.get("name", "")) if isinstance(one, dict) else str(one) for one in sets]
 
 
 def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> OptionsT:
@@ -198,9 +205,11 @@ def _table_of(values: dict[str, Any], path: Sequence[str], setting: str) -> dict
 def _refuse_path(path: Sequence[str], value: object, setting: str) -> NoReturn:
     name = ".".join(path)
     if isinstance(value, list):
-        fix = f"set a field of one of them, such as {name}.0.type, or set {name} itself"
-        raise LaminaError(f"{setting}: {name} is a list of {len(value)} tables. Fix: {fix}")
-    raise LaminaError(f"{setting}: {name} is not a table. Fix: set {name} itself")
+        table = value[0] if value and isinstance(value[0], dict) else {}
+        fix = f"set a field of one of them, such as {name}.0.{next(iter(table))}, or set" if table else "set"
+        items = "tables" if table else "items"
+        raise LaminaError(f"{setting}: {name} is a list of {len(value)} {items}. Fix: {fix} {name} itself")
+    raise LaminaError(f"{setting}: {name} is not a table. Fix: set {re.sub('[.][0-9]+$', '', name)} itself")
 
 
 def _remove(values: dict[str, Any], tables: Sequence[str], field: str) -> None:
@@ -267,12 +276,13 @@ def _usual_fix(problem: ErrorDetails, name: str) -> str:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """Return the place of a mistake with dots, without the tag that tells a list of mixers from one mixer.
+    """Return the place of a mistake with dots, without the tag that tells a list of mixers or sets from one of them.
 
     >>> _path(("tasks", "main", "mixer", "one", "dot", "size")), _path(("tasks", "a", "mixer", "stages", 1, "dot", "size"))
     ('tasks.main.mixer.dot.size', 'tasks.a.mixer.1.dot.size')
     """
-    return re.sub(r"^(tasks\.[^.]+\.mixer)\.(?:one|stages)(?=\.|$)", r"\1", ".".join(map(str, loc)))
+    tags = r"^(tasks\.[^.]+\.(?:mixer|data\.train))\.(?:one|stages|sets)(?=\.|$)"
+    return re.sub(tags, r"\1", ".".join(map(str, loc)))
 
 
 def _task_of(place: str) -> tuple[str, str]:
@@ -298,9 +308,9 @@ def _hint(place: str, model: type[BaseModel], task: str = "") -> str:
         close = [field for field in fields if field.rpartition(".")[2] == last]
     if not close:
         return f"choose one of {', '.join(siblings)}"
-    stage = re.match(r"(\w+)\.(\d+)\.", place)
-    found = _shown(close[0])
-    found = found.replace(".", f".{stage[2]}.", 1) if stage and stage[1] in TYPES else found
+    found, item = _shown(close[0]), re.match(r"(.+?)\.(\d+)\.", place)
+    if item and found.startswith(f"{item[1]}."):  # a field of one of a list
+        found = found.replace(f"{item[1]}.", f"{item[1]}.{item[2]}.", 1)
     return f"did you mean {task}{found}?"
 
 
@@ -310,11 +320,18 @@ def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         inner = TaskOptions if name == "tasks" else field.annotation
         path = f"{prefix}{name}" + (".main" if name == "tasks" else "")
         yield path
-        for table in (inner, *get_args(inner)):  # a table, or an optional one
-            if name not in TYPES and isinstance(table, type) and issubclass(table, BaseModel):
-                yield from _fields(table, f"{path}.")
+        for table in _models(inner) if name not in TYPES else ():
+            yield from _fields(table, f"{path}.")
         for chosen, options in TYPES.get(name, {}).items():
             yield from _fields(options, f"{path}.{chosen}.")
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    """Yield the tables in the type of a field: a table, an optional one, or a list of tables."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def _shown(place: str) -> str:

@@ -17,6 +17,7 @@ from lamina.config.train_options import TrainOptions
 from lamina.data.labels import Labels
 from lamina.data.sentences import ColumnOptions
 from lamina.data.splits import Choose
+from lamina.data.training_sets import OneOrSets, TrainingSet
 from lamina.data.windows import WindowOptions
 from lamina.encoder.freezing import TuneOptions
 from lamina.encoder.load import EncoderOptions
@@ -36,13 +37,13 @@ class DataOptions(BaseModel):
     together. The held-out split chooses the checkpoint and the threshold. A share above 0 that gives fewer than 10
     questions is raised to 10, but to at most a third of them.
 
-    Settings that change `train` leave out the recipe's `dev`, unless they name it too.
+    Settings that change the sets in `train` leave out the recipe's `dev`, unless they name it too.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
-    train: str
-    """Name, file or hub id of the training data."""
+    train: OneOrSets
+    """Name, file or hub id of the training data, or a list of sets of questions: names or tables."""
     dev: str | None = None
     """Name, file or hub id of the dev set; without it, or with "none", the run reports no dev scores."""
     holdout: float = Field(default=0.05, ge=0, lt=1)
@@ -80,6 +81,15 @@ class DataOptions(BaseModel):
     dev_per_class: int | None = Field(default=None, ge=1)
     """Score at most this many sentences of each class of the dev set, the same ones for every seed."""
 
+    @field_validator("train")
+    @classmethod
+    def _some_set(cls, value: str | tuple[TrainingSet, ...]) -> str | tuple[TrainingSet, ...]:
+        if not value and not isinstance(value, str):
+            raise ValueError("is an empty list. Fix: name at least one set")
+        if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
+            raise ValueError('looks like a list, but its names have no quotes. Fix: write ["NAME", "NAME"]')
+        return value
+
     @field_validator("dev")
     @classmethod
     def _no_dev_set(cls, value: str | None) -> str | None:
@@ -104,6 +114,16 @@ class DataOptions(BaseModel):
     def labels(self) -> Labels:
         low, high = self.scores or (0.0, 1.0)
         return Labels(self.classes or (), low, high)
+
+    @property
+    def sets(self) -> tuple[TrainingSet, ...]:
+        """Return the sets to train on; one of them if `train` is a text."""
+        return (TrainingSet(name=self.train),) if isinstance(self.train, str) else self.train
+
+    @property
+    def train_name(self) -> str:
+        """Return the name of the training data; of several sets, all names."""
+        return ", ".join(one.name for one in self.sets)
 
     def differs(self, name: str) -> bool:
         """Return whether a field differs from its default. The recipe of a run lists every field."""
@@ -147,6 +167,13 @@ class TaskOptions(BaseModel):
             if usual and isinstance(objective, dict):
                 return values | {"objective": {"type": usual} | objective}
         return values
+
+    @model_validator(mode="after")
+    def _sets_fit(self) -> TaskOptions:
+        if self.head.kind == "sentences" and not isinstance(self.data.train, str):
+            what = f"data.train: a list of sets is for questions, but head.type {self.head.type!r} judges sentences"
+            raise ValueError(f"{what}. Fix: name one set")
+        return self
 
     @model_validator(mode="after")
     def _terms_fit(self) -> TaskOptions:

@@ -18,7 +18,8 @@ class Example:
     """One question with one context. Without answers, the context does not answer the question.
 
     `group` is the id of the question, which all of its contexts share. `article` names the document of the context. If a
-    question has several contexts, it names the document that the question is about. Splits hold out whole articles.
+    question has several contexts, it names the document that the question is about. Splits hold out whole articles. `source`
+    names the training set of the question if there are several (`lamina.data.training_sets`); else it is empty.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Example:
     answers: tuple[Answer, ...]
     group: str
     article: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from lamina.data.labels import labels_in
 from lamina.errors import LaminaError
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 Choose = Literal["answerable_first", "first", "sampled"]
 
 FEWEST_HELD_OUT = 10  # examples, unless that is more than a third of them
@@ -112,35 +114,92 @@ def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> t
     Articles come in a random order. An article that would exceed the share is skipped. If every article would, the smallest
     is held out. A question with several contexts belongs to the article of the first one: all of its contexts are held out,
     or none.
+
+    The share holds for each source. A second round takes articles that fit into the remaining share of all sources. Articles
+    of different sources that share a text are held out together.
     """
     if share == 0:
         return list(examples), []
-    home: dict[str, str] = {}  # question -> article
+    home = _home_articles(examples)
+    sizes: dict[str, Counter[str]] = defaultdict(Counter)  # number of examples by article and source
+    for example in examples:
+        sizes[home[example.group]][example.source] += 1
+    if len(sizes) == 1:
+        raise LaminaError(
+            "data.holdout: all questions are of one article, or share their texts, so none can be held out. "
+            "Fix: set data.holdout = 0"
+        )
+    articles = list(sizes)
+    order = [articles[index] for index in np.random.default_rng([seed, 2]).permutation(len(articles))]
+    held = _fitting({article: sizes[article] for article in order}, share)
+    held = held or {min(articles, key=lambda article: sizes[article].total())}
+    return [e for e in examples if home[e.group] not in held], [e for e in examples if home[e.group] in held]
+
+
+def _fitting(sizes: Mapping[str, Counter[str]], share: float) -> set[str]:
+    """Return the articles, in their order, that fit into the share of each source, then of all sources together."""
+    left = {source: share * count for source, count in sum(sizes.values(), Counter[str]()).items()}
+    held: set[str] = set()
+    for article, counts in sizes.items():
+        if all(count <= left[source] for source, count in counts.items()):
+            held.add(article)
+            for source, count in counts.items():
+                left[source] -= count
+    room = sum(left.values())
+    for article, counts in sizes.items():
+        if article not in held and counts.total() <= room:
+            held.add(article)
+            room -= counts.total()
+    return held
+
+
+def _home_articles(examples: Sequence[Example]) -> dict[str, str]:
+    """Return the article of each question, that of its first context. Articles that share a text across sources are one.
+
+    A text that answers no question, and is only one of several contexts everywhere, joins nothing. Such contexts come from
+    searches and would join most articles; `without_unseen` leaves them out instead.
+    """
+    home: dict[str, str] = {}
     for example in examples:
         home.setdefault(example.group, example.article)
-    sizes = Counter(home[example.group] for example in examples)
-    if len(sizes) == 1:
-        raise LaminaError("data.holdout: all questions are of one article, so none can be held out. Fix: set data.holdout = 0")
-    articles = list(sizes)
-    held: set[str] = set()
-    left = share * len(examples)
-    for index in np.random.default_rng([seed, 2]).permutation(len(articles)):
-        if sizes[articles[index]] <= left:
-            held.add(articles[index])
-            left -= sizes[articles[index]]
-    held = held or {min(articles, key=sizes.__getitem__)}
-    return [e for e in examples if home[e.group] not in held], [e for e in examples if home[e.group] in held]
+    if len({example.source for example in examples}) < 2:
+        return home
+    several = _with_several_contexts(examples)
+    same_text: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        same_text[_comparable(example.context)].append(example)
+    links = _Links[str]()
+    for same in same_text.values():
+        if len({e.source for e in same}) > 1 and any(e.answers or e.group not in several for e in same):
+            for example in same:
+                links.join(home[example.group], home[same[0].group])
+    return {group: links.leader(article) for group, article in home.items()}
 
 
 def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
     """Return the kept examples without unanswerable contexts that answer a held-out question.
 
     A question with several contexts has contexts of other articles. Otherwise the model would train on the texts that answer
-    held-out questions, and always as texts without an answer. Questions with one context stay.
+    held-out questions, and always as texts without an answer. Questions with one context stay. Such contexts are left out too
+    if a held-out question of another source has the same text.
     """
     unseen = {example.context for example in held_out if example.answers}
-    several = {group for group, contexts in questions_of(kept).items() if len(contexts) > 1}
-    return [e for e in kept if e.answers or e.group not in several or e.context not in unseen]
+    several = _with_several_contexts(kept)
+    sources: dict[str, set[str]] = defaultdict(set)  # of the held-out texts
+    if len({example.source for example in held_out} | {example.source for example in kept}) > 1:
+        for example in held_out:
+            sources[_comparable(example.context)].add(example.source)
+
+    def seen(example: Example) -> bool:
+        other = sources and sources.get(_comparable(example.context), set()) - {example.source}
+        return example.context in unseen or bool(other)
+
+    return [e for e in kept if e.answers or e.group not in several or not seen(e)]
+
+
+def _with_several_contexts(examples: Sequence[Example]) -> set[str]:
+    """Return the ids of the questions with several contexts."""
+    return {group for group, contexts in questions_of(examples).items() if len(contexts) > 1}
 
 
 def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> tuple[list[Sentence], list[Sentence]]:
@@ -179,19 +238,35 @@ def hold_out_sentences(sentences: Sequence[Sentence], share: float, seed: int) -
 
 def _sharing_texts(sentences: Sequence[Sentence]) -> list[list[int]]:
     """Return groups of indices. Sentences with an equal text, without case and extra spaces, are in one group."""
-    leader = list(range(len(sentences)))
-
-    def lead(member: int) -> int:
-        while leader[member] != member:
-            leader[member] = member = leader[leader[member]]
-        return member
-
+    links = _Links[int]()
     seen: dict[str, int] = {}
     for number, sentence in enumerate(sentences):
         for text in filter(None, (sentence.first, sentence.second)):
-            other = seen.setdefault(" ".join(text.casefold().split()), number)
-            leader[lead(number)] = lead(other)
+            links.join(number, seen.setdefault(_comparable(text), number))
     groups: dict[int, list[int]] = defaultdict(list)
     for number in range(len(sentences)):
-        groups[lead(number)].append(number)
+        groups[links.leader(number)].append(number)
     return list(groups.values())
+
+
+@lru_cache(maxsize=1024)  # a text has several questions
+def _comparable(text: str) -> str:
+    """Return a text without case and extra spaces."""
+    return " ".join(text.casefold().split())
+
+
+class _Links(Generic[H]):
+    """Joins items into groups. Each group has one leader."""
+
+    def __init__(self) -> None:
+        self._above: dict[H, H] = {}
+
+    def leader(self, item: H) -> H:
+        """Return the leader of the item's group; an item that was never joined is its own."""
+        while (above := self._above.get(item, item)) != item:
+            self._above[item] = item = self._above.get(above, above)
+        return item
+
+    def join(self, one: H, other: H) -> None:
+        """Make the groups of two items one group."""
+        self._above[self.leader(one)] = self.leader(other)

@@ -103,7 +103,7 @@ def _datasets(
             for examples in (_to_fit_on(recipe, task, data, seeds, files), _dev(task, files))
         )
         if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
-            changed = f"{task.data.train}: changed since some of these runs were trained"
+            changed = f"{task.data.train_name}: changed since some of these runs were trained"
             warnings.warn(f"{changed}, so the threshold is 0. Fix: name other data with --data", LaminaWarning, stacklevel=3)
             unseen[name] = dataset_of(recipe, task, [], tokenizer)
     return unseen, dev

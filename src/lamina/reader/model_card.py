@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from lamina.data.sources import BUNDLED, hub_dataset
+from lamina.data.training_sets import TrainingSet
 from lamina.tasks.kind import ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
@@ -44,7 +45,8 @@ def model_card(
     from huggingface_hub import EvalResult, ModelCardData
 
     rows = list(_score_rows(recipe, scores or {}))
-    named = [task.data.train for task in recipe.tasks.values() if task.data.train and not is_own_file(task.data.train)]
+    names = [one.name for task in recipe.tasks.values() for one in task.data.sets]
+    named = [name for name in names if name and not is_own_file(name)]
     datasets = dict.fromkeys(map(dataset_name, named))
     results = [
         EvalResult(
@@ -108,7 +110,7 @@ def is_own_file(data: str) -> bool:
 
 
 def _dev(task: TaskOptions) -> str:
-    return task.data.dev or task.data.train
+    return task.data.dev or task.data.train_name
 
 
 def _tag(task: TaskOptions) -> str:
@@ -151,9 +153,17 @@ def _training_data(recipe: Recipe) -> str:
         held_out = "Nothing was held out, so the last step was kept and the decision has its default."
         if task.data.holdout:
             held_out = f"{task.data.holdout:.0%} were held out to choose the checkpoint and to fit the decision."
-        own = "a file of the author, " if is_own_file(task.data.train) else ""
-        lines.append(f"- `{name}`: {own}{dataset_name(task.data.train)}. {held_out}")
+        lines.append(f"- `{name}`: {'; '.join(map(_described, task.data.sets))}. {held_out}")
     return "\n".join([*lines, f"\nThe seed was {recipe.train.seed}. `recipe.json` has all settings."])
+
+
+def _described(one: TrainingSet) -> str:
+    """Return the name of a training set, with what was taken from it."""
+    own = "a file of the author, " if is_own_file(one.name) else ""
+    limits = [f"{one.share:.0%} of its questions"] if one.share is not None else []
+    limits += [f"at most {one.questions:,} questions"] if one.questions is not None else []
+    limits += [f"{one.repeat} times an epoch"] if one.repeat > 1 else []
+    return f"{own}{dataset_name(one.name)}" + (f" ({', '.join(limits)})" if limits else "")
 
 
 def _score_rows(recipe: Recipe, scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:

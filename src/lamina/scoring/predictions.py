@@ -15,6 +15,7 @@ from lamina.answers.decode import Across, Prediction
 from lamina.answers.formats import predictions_json
 from lamina.data.examples import Answer, Example
 from lamina.data.splits import questions_of
+from lamina.data.training_sets import sources_of
 from lamina.scoring.korquad import score_composed, score_korquad
 from lamina.scoring.squad import balanced_threshold, exact, f1, score_squad2
 
@@ -127,6 +128,29 @@ def score_both(
         scores["questions"] = dict(score_all(*questions, question_threshold))
         scores["questions"] |= score_korean(*questions, question_threshold) if korean else {}
     return scores
+
+
+def score_sources(
+    predictions: Sequence[Prediction],
+    examples: Sequence[Example],
+    threshold: float,
+    question_threshold: float,
+    across: Across = "margin",
+) -> list[dict[str, Any]]:
+    """Return the scores of each training set that the examples come from, with its name; empty if they come from one.
+
+    The scores are those at the threshold. If a question of the set has several contexts, `questions` has the scores of its
+    questions over all of their contexts.
+    """
+    names = sources_of(examples)
+    pairs = list(zip(predictions, examples, strict=True))
+    found: list[dict[str, Any]] = []
+    for name in names if len(names) > 1 else ():
+        predicted, own = zip(*(pair for pair in pairs if pair[1].source == name), strict=True)
+        found.append({"name": name, **score_at(predicted, own, threshold)})
+        if several_contexts(own):
+            found[-1]["questions"] = score_at(*by_question(predicted, own, across), question_threshold)
+    return found
 
 
 def score_korean(

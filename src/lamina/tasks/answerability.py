@@ -12,10 +12,11 @@ from lamina.answers.decisions import AnswerabilityDecision
 from lamina.answers.saved_outputs import save_arrays
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer
+from lamina.data.training_sets import sources_of
 from lamina.scoring.answerability import IMPOSSIBLE, answerability, score_answerability
 from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
-from lamina.utils.arrays import Doubles, Floats
+from lamina.utils.arrays import Bools, Doubles, Floats
 from lamina.utils.run_folder import Run
 
 if TYPE_CHECKING:
@@ -58,7 +59,11 @@ class Answerability(Questions):
         self, outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, decision: AnswerabilityDecision
     ) -> ScoreTable:
         """Return the accuracy, and the F1 of the class "impossible", in percent."""
-        return _scores(outputs, data, settings)
+        scores, names = _scores(outputs, data, settings), sources_of(data.examples)
+        if len(names) < 2:
+            return scores
+        source = np.array([example.source for example in data.examples])
+        return {**scores, "sources": [{"name": name, **_scores(outputs, data, settings, source == name)} for name in names]}
 
     def predict(
         self, outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, decision: AnswerabilityDecision
@@ -79,9 +84,17 @@ def _impossible(outputs: Floats, data: Data[Example], settings: AnswerabilitySet
     return answerability(_softmax(outputs)[:, IMPOSSIBLE], data.windows.example, settings.aggregate)
 
 
-def _scores(outputs: Floats, data: Data[Example], settings: AnswerabilitySettings) -> dict[str, float]:
-    unanswerable = np.array([not example.answers for example in data.examples])
-    return score_answerability(_impossible(outputs, data, settings), unanswerable)
+def _scores(
+    outputs: Floats, data: Data[Example], settings: AnswerabilitySettings, chosen: Bools | None = None
+) -> dict[str, float]:
+    """Return the scores of all questions, or of the chosen ones, [E]."""
+    impossible, unanswerable = (
+        _impossible(outputs, data, settings),
+        np.array([not example.answers for example in data.examples]),
+    )
+    if chosen is None:
+        return score_answerability(impossible, unanswerable)
+    return score_answerability(impossible[chosen], unanswerable[chosen])
 
 
 def _softmax(logits: Floats) -> Floats:

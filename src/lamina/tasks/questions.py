@@ -23,6 +23,7 @@ from lamina.data.splits import (
 )
 from lamina.data.squad import AnswerChecking
 from lamina.data.tokenizer import Tokenizer
+from lamina.data.training_sets import mixed, repeated
 from lamina.data.windows import WindowOptions, Windows, make_windows
 from lamina.errors import LaminaError
 from lamina.tasks.kind import DataLike, EpochExamples, FileCache, Splits
@@ -42,6 +43,9 @@ class Questions:
         if odd := [name for name in FOR_SENTENCES if task.data.differs(name)]:
             kind = f"head.type {task.head.type!r} answers questions"
             raise LaminaError(f"data.{odd[0]}: is for sentences, but {kind}. Fix: leave data.{odd[0]} out")
+        names = [one.name for one in task.data.sets]
+        if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
+            raise LaminaError(f"data.train: names {twice} twice. Fix: name it once; repeat = 2 trains on it twice an epoch")
         window.check()
         eda = task.augment.eda
         if task.data.choose != "answerable_first" and task.data.contexts is None:
@@ -65,18 +69,18 @@ class Questions:
         return examples_of(data, duplicate_ids=task.data.duplicate_ids, answers=answers)
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Example]:
-        """Return the splits; whole articles are held out.
+        """Return the splits; whole articles are held out. Articles of the same name in several sets are one article.
 
         `data.fraction` and `data.contexts` reduce the training split alone. So all fractions have the same held-out split,
         and the threshold is fitted on all contexts of a question. If `augment.unanswerable` is set and no held-out question
         is unanswerable, the held-out split gets synthetic ones too. Without any, no threshold for "no answer" can be fitted.
         """
         data = task.data
-        examples = sample_questions(self._cached(task, data.train, files), data.questions, seed)
+        examples = sample_questions(self._training(task, seed, files), data.questions, seed)
         share = holdout_share(data.holdout, len(questions_of(examples)))
         kept, held_out = hold_out_articles(examples, share, seed)
         kept = choose_contexts(without_unseen(kept, held_out), data.contexts, data.choose, seed)
-        train = sample_questions(kept, data.share(len(questions_of(kept))), seed)
+        train = repeated(sample_questions(kept, data.share(len(questions_of(kept))), seed), data.sets)
         if task.augment.unanswerable is not None:
             held_out = with_some_unanswerable(held_out, task.augment.unanswerable, seed)
         return Splits(train, held_out, self.dev(task, files) if dev else [])
@@ -84,6 +88,12 @@ class Questions:
     def dev(self, task: TaskOptions, files: FileCache) -> list[Example]:
         data = task.data
         return [] if data.dev is None else first_questions(self._cached(task, data.dev, files), data.dev_questions)
+
+    def _training(self, task: TaskOptions, seed: int, files: FileCache) -> list[Example]:
+        """Return the questions of the training data, before any is held out."""
+        if isinstance(task.data.train, str):
+            return self._cached(task, task.data.train, files)
+        return mixed(((one, self._cached(task, one.name, files)) for one in task.data.train), seed)
 
     def _cached(self, task: TaskOptions, name: str, files: FileCache) -> list[Example]:
         return files.get(("questions", name, task.data.duplicate_ids), lambda: self.read(task, name))

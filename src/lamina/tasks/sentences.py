@@ -74,17 +74,17 @@ class Sentences:
         known = data.classes is not None or data.scores is not None
         if known and data.pairs is not None:
             return task
-        sentences = self._cached(data, data.train, files)
+        sentences = self._cached(data, data.train_name, files)
         found: dict[str, object] = {"pairs": sentences[0].second is not None}
         if not known:
             labels = labels_in(str(sentence.label) for sentence in sentences)
             if not labels.are_scores and not 2 <= len(labels.classes) <= max(2, len(sentences) // 3):
                 one = len(labels.classes) == 1
                 what = f"all labels are {labels.classes[0]!r}" if one else f"there are {len(labels.classes)} different labels"
-                raise LaminaError(f"{data.train}: {what}. Fix: name the column of the labels with data.columns.label")
+                raise LaminaError(f"{data.train_name}: {what}. Fix: name the column of the labels with data.columns.label")
             found |= {"scores": (labels.low, labels.high)} if labels.are_scores else {"classes": labels.classes}
         resolved = data.model_copy(update=found)
-        files.get(_key(resolved, data.train), lambda: sentences)  # the file is not read again for the same rows
+        files.get(_key(resolved, data.train_name), lambda: sentences)  # the file is not read again for the same rows
         return task.model_copy(update={"data": resolved})
 
     def read(self, task: TaskOptions, data: DataLike, *, labelled: bool = True) -> list[Sentence]:
@@ -93,7 +93,7 @@ class Sentences:
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Sentence]:
         """Return the splits. Rows that share a text are in the same split; `data.fraction` reduces the training split alone."""
         data = task.data
-        sentences = self._cached(data, data.train, files)
+        sentences = self._cached(data, data.train_name, files)
         if data.dev_every is not None:
             sentences, _ = every(sentences, data.dev_every)
         drawn = sample(sentences, data.questions, seed)
@@ -105,7 +105,7 @@ class Sentences:
         """Return the dev set. Every seed has the same sentences of `data.dev_per_class`, so that runs can be compared."""
         data = task.data
         if data.dev_every is not None:
-            found = every(self._cached(data, data.train, files), data.dev_every)[1]
+            found = every(self._cached(data, data.train_name, files), data.dev_every)[1]
         else:
             found = [] if data.dev is None else self._cached(data, data.dev, files)
         return per_class(found, data.dev_per_class, DEV_SEED)[: data.dev_questions]

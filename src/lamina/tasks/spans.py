@@ -17,7 +17,15 @@ from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
-from lamina.scoring.predictions import by_question, calibrate, score_at, score_both, several_contexts, tune_threshold
+from lamina.scoring.predictions import (
+    by_question,
+    calibrate,
+    score_at,
+    score_both,
+    score_sources,
+    several_contexts,
+    tune_threshold,
+)
 from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
 from lamina.utils.run_folder import Run
@@ -80,14 +88,10 @@ class Spans(Questions):
         self, predictions: Sequence[Prediction], examples: Sequence[Example], settings: SpanSettings, decision: SpanDecision
     ) -> ScoreTable:
         """Return the scores of decoded predictions. Unlike `score`, it does not need all logits in memory."""
-        return score_both(
-            predictions,
-            examples,
-            decision.threshold,
-            decision.over_contexts,
-            settings.answer.across,
-            korean=settings.scorer == "korquad",
-        )
+        arguments = predictions, examples, decision.threshold, decision.over_contexts, settings.answer.across
+        scores = score_both(*arguments, korean=settings.scorer == "korquad")
+        sources = score_sources(*arguments)
+        return {**scores, "sources": sources} if sources else scores
 
     def predict(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision

@@ -15,7 +15,7 @@ from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
 from lamina.state_cache.dataset import AugmentedDataset, Dataset, EpochCache
 from lamina.tasks.checks import of_task
-from lamina.tasks.kind import FileCache, counted
+from lamina.tasks.kind import AnyKind, FileCache, counted
 from lamina.tasks.registry import kind_of
 from lamina.utils.progress import Progress
 
@@ -44,7 +44,7 @@ def load_data(
     tokenizer = encoders.load_tokenizer(source)
     train, holdout, scored = dict[str, AnyDataset](), dict[str, AnyDataset](), dict[str, AnyDataset]()
     for name, task in recipe.tasks.items():
-        progress.say(f"reading {task.data.train}")
+        progress.say(f"reading {task.data.train_name}")
         kind = kind_of(task)
         try:
             splits = kind.splits(task, recipe.train.seed, files, dev=dev)
@@ -56,7 +56,15 @@ def load_data(
         which = f"{name}: " if len(recipe.tasks) > 1 else ""
         to_train, held_out = (counted(kind.counts(examples)) for examples in (splits.train, splits.holdout))
         progress.say(f"{which}{to_train} in {len(train[name].windows)} windows to train on, {held_out} held out")
+        for one in task.data.sets if len(task.data.sets) > 1 else ():
+            to_train, held_out = (_counted_from(one.name, kind, examples) for examples in (splits.train, splits.holdout))
+            copies = f", {one.repeat} copies of each" if one.repeat > 1 else ""
+            progress.say(f"{which}of {one.name}: {to_train} to train on{copies}, {held_out} held out")
     return TrainingData(source, tokenizer, train, holdout, scored)
+
+
+def _counted_from(source: str, kind: AnyKind, examples: Sequence[Any]) -> str:
+    return counted(kind.counts([example for example in examples if example.source == source]))
 
 
 def dataset_of(recipe: Recipe, task: TaskOptions, examples: Sequence[Any], tokenizer: Tokenizer) -> AnyDataset:

@@ -88,5 +88,5 @@ def contents(recipe: Recipe, model: Model, windows: Windows, weights: str, task:
         positions="cls" if whole and model.head_positions(task) == "cls" else "tokens",
         dtype=recipe.cache.dtype,
         model=recipe.encoder.model,
-        data=recipe.tasks[task].data.train,
+        data=recipe.tasks[task].data.train_name,
     )

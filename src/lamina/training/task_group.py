@@ -23,6 +23,7 @@ from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 
 Decisions = Mapping[str, Decision]  # by task
+SourceScores = dict[str, list[dict[str, Any]]]  # by task, a table of scores with the name of each training set
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,18 @@ class _Member:
     name: str
     kind: AnyKind
     settings: Any
+    several_sets: bool = False  # whether it trains on several sets
 
     def outputs(self, model: Model, dataset: AnyDataset, progress: Progress | None = None, seen: Seen | None = None) -> Any:
         infer = TorchInference(model, self.name, dataset.store, progress or Silent(), seen)
         return self.kind.outputs(infer, dataset)
+
+    def fit(self, model: Model, dataset: AnyDataset) -> tuple[Decision, Any]:
+        """Return the decision fitted on a held-out split, and the outputs; the default and None if the split is empty."""
+        if not dataset.examples:
+            return self.kind.decision(), None
+        outputs = self.outputs(model, dataset)
+        return self.kind.fit(outputs, dataset, self.settings), outputs
 
     def evaluate(self, model: Model, dataset: AnyDataset, decision: Decision | None, loss: Loss | None) -> Evaluation:
         mean = None if loss is None else SplitLoss(loss.objective, model, dataset)
@@ -57,7 +66,8 @@ class TaskGroup:
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
         self._choose = recipe.train.choose
         self._members = [
-            _Member(name, kind_of(task), kind_of(task).settings(recipe, task, tokenizer)) for name, task in recipe.tasks.items()
+            _Member(name, kind_of(task), kind_of(task).settings(recipe, task, tokenizer), len(task.data.sets) > 1)
+            for name, task in recipe.tasks.items()
         ]
 
     def evaluate(
@@ -90,12 +100,19 @@ class TaskGroup:
 
     def fit(self, model: Model, datasets: Datasets) -> Decisions:
         """Return the decision of each task, fitted on its held-out split; the default if that is empty."""
-        return {
-            one.name: one.kind.fit(one.outputs(model, datasets[one.name]), datasets[one.name], one.settings)
-            if datasets[one.name].examples
-            else one.kind.decision()
-            for one in self._members
-        }
+        return {one.name: one.fit(model, datasets[one.name])[0] for one in self._members}
+
+    def fit_and_score(self, model: Model, datasets: Datasets) -> tuple[Decisions, SourceScores]:
+        """Return the decision of each task, and the held-out scores of each training set, for tasks with several sets."""
+        decisions: dict[str, Decision] = {}
+        sources: SourceScores = {}
+        for one in self._members:
+            dataset = datasets[one.name]
+            decisions[one.name], outputs = one.fit(model, dataset)
+            if one.several_sets and outputs is not None:
+                scores = one.kind.score(outputs, dataset, one.settings, decisions[one.name])
+                sources |= {one.name: scores["sources"]} if "sources" in scores else {}
+        return decisions, sources
 
     def score(self, run: Run, model: Model, datasets: Datasets, decisions: Decisions, progress: Progress) -> None:
         """Score the dev sets that are not empty, and write the scores, the predictions and the outputs."""

@@ -76,7 +76,8 @@ def train(
         recipe: A recipe, the path of one, or the name of one that comes with Lamina.
         out: The run folder to write. It must not exist unless `resume` is set.
         data: The training data instead of that of the recipe: a file name or dataset name, a list of dicts, a pandas
-            DataFrame, a `datasets.Dataset` or a list of `Example`. For several tasks, a mapping from task to data.
+            DataFrame, a `datasets.Dataset` or a list of `Example`. For several tasks, a mapping from task to data. For several
+            sets of a task, use `settings`: ``{"data.train": ["a.csv", "b.csv"]}``.
         dev: The dev set instead of that of the recipe, as `data`. True scores the dev set of the recipe, unless `data` is
             given. None or False reads no dev set.
         settings: Changes of the recipe: ``{"train.epochs": 0.5}``, or texts such as ``"train.epochs=0.5"``. None removes a
@@ -242,7 +243,7 @@ def _finish(
     run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, state: State, progress: Progress
 ) -> None:
     """Write the model, its decisions, scores and costs. The last file is run.json, which marks the run as finished."""
-    decisions = group.fit(model, data.holdout)
+    decisions, sources = group.fit_and_score(model, data.holdout)
     costs = vars(state.costs) | peak_memory()
     began = time.monotonic()
     group.score(run, model, data.dev, decisions, progress)
@@ -253,6 +254,7 @@ def _finish(
     info = run.read_info()
     info["tasks"] = decisions_json(decisions)
     info["score"] = state.best_score if math.isfinite(state.best_score) else None
+    info |= {"sources": sources} if sources else {}
     info["chosen_step"] = state.best_step if state.best else state.step
     info["stopped_early"] = state.stopped
     info["costs"] = costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypedDict
@@ -21,8 +21,6 @@ _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a deci
 _KINDS = {"span": "spans", "answerability": "answerability"}
 _CHECKED = ("model.safetensors", "tokenizer.json", "encoder.json")  # files with a checksum in run.json
 
-
-_SPLITS = ("train", "dev")
 _OWN = "run:"  # before the path of a data file from the run folder, in recipe.json
 
 
@@ -57,6 +55,7 @@ class RunInfo(TypedDict, total=False):
     steps: int
     tasks: dict[str, dict[str, Any]]  # the decision of each task
     score: float | None  # on the held-out splits
+    sources: dict[str, list[dict[str, Any]]]  # held-out scores of each training set by task; only with several sets
     chosen_step: int
     stopped_early: bool
     costs: dict[str, float]
@@ -92,7 +91,8 @@ class Run(TrainingFolder):
     """The paths of a run folder, which `lamina train` writes.
 
     - ``run.json``: format, versions, seed, base encoder and its sha256, the decision of each task (`tasks`), best score on the
-      held-out split, costs. It also holds checksums of the model's files
+      held-out split, costs. It also holds checksums of the model's files and, with several training sets, the scores of each on
+      the held-out split (`sources`)
     - ``recipe.json``: the whole recipe with the defaults; `lamina train` accepts it. Files of ``data/`` are named by their
       path from the run folder, as in ``run:data/train.jsonl``, so that the folder can be moved
     - ``encoder.json``: the encoder's shape
@@ -193,9 +193,7 @@ class Run(TrainingFolder):
         here = self.path.resolve()
         owner = here.parent.parent if here.parent.name == "checkpoints" else here  # a checkpoint uses the data of its run
         for table in _data_tables(values):
-            for split in _SPLITS:
-                if table.get(split) and Path(table[split]).parent == owner / "data":
-                    table[split] = _OWN + Path(os.path.relpath(table[split], here)).as_posix()
+            _rename_data(table, lambda name: _from_run(name, owner / "data", here))
         write_json(self.recipe, values)
 
     def finish(self, info: RunInfo) -> None:
@@ -264,10 +262,34 @@ class Run(TrainingFolder):
 def with_own_data(values: Any, folder: Path) -> Any:
     """Return the values of a recipe with whole paths of the data files in its run folder. The values are changed."""
     for table in _data_tables(values):
-        for split in _SPLITS:
-            if isinstance(table.get(split), str) and table[split].startswith(_OWN):
-                table[split] = os.path.normpath(folder.resolve() / table[split].removeprefix(_OWN))
+        _rename_data(table, lambda name: _whole_path(name, folder.resolve()))
     return values
+
+
+def _from_run(name: str, data: Path, run: Path) -> str:
+    """Return the name of data as recipe.json has it: files in the folder `data` by their path from the run folder."""
+    inside = name and Path(name).parent == data
+    return _OWN + Path(os.path.relpath(name, run)).as_posix() if inside else name
+
+
+def _whole_path(name: str, run: Path) -> str:
+    return os.path.normpath(run / name.removeprefix(_OWN)) if name.startswith(_OWN) else name
+
+
+def _rename_data(table: dict[str, Any], renamed: Callable[[str], str]) -> None:
+    """Rename the data in a table `data`; `train` may be a list of sets. Values of other types are not changed."""
+    for split in ("train", "dev"):
+        named = table.get(split)
+        if isinstance(named, str):
+            table[split] = renamed(named)
+        elif isinstance(named, list):
+            table[split] = [_renamed_set(one, renamed) for one in named]
+
+
+def _renamed_set(one: Any, renamed: Callable[[str], str]) -> Any:
+    if isinstance(one, str):
+        return renamed(one)
+    return {**one, "name": renamed(one["name"])} if isinstance(one, dict) and isinstance(one.get("name"), str) else one
 
 
 def _data_tables(values: Any) -> Iterator[dict[str, Any]]:

@@ -85,6 +85,7 @@ def test_range_of_whole_numbers_is_whole() -> None:
         ),
         ("[space]\ndata.dev = ['a', 'b']", f"data.dev: {FIXED_FIELD}"),
         ("[space]\ntrain.seed = [1, 2]", f"train.seed: {FIXED_FIELD}"),
+        ("[space]\ndata.train.0.share = [0.5, 1.0]", f"data.train.0.share: {FIXED_FIELD}"),
         ("space = 3", "space is not a table. Fix: write its fields below [space]"),
         (
             "[space",

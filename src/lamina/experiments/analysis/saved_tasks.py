@@ -115,7 +115,7 @@ def _other(run: Run, name: str, data: str | None) -> SavedAnswerability | SavedS
     kind = kind_of(task)
     examples = kind.dev(task, FileCache())
     if kind.windows(examples, Tokenizer(run.tokenizer), task, recipe.window).fingerprint != fingerprint:
-        where = task.data.dev or task.data.train
+        where = task.data.dev or task.data.train_name
         raise LaminaError(f"{run.path}: was not scored on the present examples of {where}. Fix: name its dev set with --data")
     found = read_object(saved.predictions)
     ids = [example.id for example in examples]

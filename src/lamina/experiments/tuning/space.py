@@ -149,7 +149,7 @@ def parse_space(values: Mapping[str, Any], *, name: str = "space") -> Space:
     if not fields:
         raise LaminaError(f'{name}: space: names no field of the recipe. Fix: add one, such as "train.lr" = [1e-5, 3e-5]')
     for field in fields:
-        if field.endswith(FIXED) or "data.columns." in field:
+        if field.endswith(FIXED) or "data.columns." in field or "data.train." in field:
             raise LaminaError(
                 f"{name}: {field}: cannot be searched, because it decides how the trials are scored. Fix: leave it out"
             )
