@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.heads.outputs import ScoreOutputs
 from lamina.heads.queries import AskingHead
+from lamina.heads.start import StartOptions
 
 
 class NumberHead(AskingHead):
@@ -27,9 +27,7 @@ class NumberHead(AskingHead):
         return ScoreOutputs(self.linear(vectors[:, 0, 0]).squeeze(-1).float())  # [R, 1, T, D] -> [R]
 
 
-class NumberHeadOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class NumberHeadOptions(StartOptions):
     slots: ClassVar[int] = NumberHead.slots
     kind: ClassVar[str] = "numbers"  # the kind of task
     pooled: ClassVar[bool] = False
