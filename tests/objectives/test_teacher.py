@@ -16,7 +16,7 @@ from lamina.config.build import build_losses
 from lamina.config.parse import parse_recipe
 from lamina.data.batches import Batch
 from lamina.errors import LaminaError
-from lamina.heads.outputs import ClassOutputs, PairOutputs, ScoreOutputs, SpanOutputs
+from lamina.heads.outputs import ClassOutputs, PairOutputs, SpanOutputs
 from lamina.model import Model
 from lamina.objectives import TeacherOptions, TermsOptions
 from lamina.objectives.loss import Loss
@@ -134,6 +134,19 @@ def test_an_ensemble_has_the_mean_of_probabilities_with_kl_and_the_mean_of_logit
     assert squared_error(taught, of_probabilities).item() > 0.05
 
 
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_descent_on_the_divergence_finds_the_mean_of_the_probabilities(temperature: float) -> None:
+    torch.manual_seed(0)
+    taught, own = 3 * torch.randn(3, 4, 5), torch.zeros(4, 5, requires_grad=True)
+    optimizer = torch.optim.Adam([own], lr=0.1)
+    for _ in range(400):
+        optimizer.zero_grad()
+        soft_kl(taught, own, temperature=temperature).sum().backward()
+        optimizer.step()
+    wanted = (taught / temperature).softmax(-1).mean(0)
+    torch.testing.assert_close((own.detach() / temperature).softmax(-1), wanted, atol=1e-3, rtol=0)
+
+
 @EACH_HEAD
 def test_micro_batches_add_up(name: str) -> None:
     model, batch, term = model_of(name), taught_batch(name), term_of(name)
@@ -213,8 +226,3 @@ def test_what_would_be_refused_passes_without_the_term_or_with_the_fix() -> None
         ["terms.teacher.runs=a", "augment.unanswerable.per_epoch=false"],
     ):
         parse_recipe({"data": {"train": "unused"}}, settings)
-
-
-def test_scores_are_compared_as_they_are() -> None:
-    scores = ScoreOutputs(torch.tensor([0.2, 0.9]))
-    assert taught_values(scores).tolist() == pytest.approx([[0.2], [0.9]])
