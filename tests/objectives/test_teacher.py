@@ -117,9 +117,7 @@ def test_the_divergence_is_zero_or_more_and_masked_logits_do_not_count(logits: l
     found = soft_kl(taught, own, allowed, temperature=temperature)
     assert found.item() > -1e-3
     kept = [0, 2, 3]
-    torch.testing.assert_close(
-        found, soft_kl(taught[..., kept], own[:, kept], temperature=temperature), atol=1e-3, rtol=1e-3
-    )
+    torch.testing.assert_close(found, soft_kl(taught[..., kept], own[:, kept], temperature=temperature), atol=1e-3, rtol=1e-3)
     error = squared_error(taught, own, allowed)
     torch.testing.assert_close(error, squared_error(taught[..., kept], own[:, kept]))
 

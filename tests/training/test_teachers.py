@@ -356,9 +356,7 @@ def test_another_tokenizer_is_refused_and_both_are_named(folder: Path, tmp_path:
     )
 
 
-def test_too_few_positions_are_refused_with_both_numbers(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_few_positions_are_refused_with_both_numbers(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EncoderConfig, "max_length", 48, raising=False)
     with pytest.raises(LaminaError, match=r"has 48 positions, but window.length is 64. Fix: set window.length to at most 48"):
         find_teachers(student(folder), tiny.tokenizer())
