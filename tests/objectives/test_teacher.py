@@ -54,11 +54,11 @@ def naive(rows: list[list[float]], own: list[float], loss: str, temperature: flo
     """Return the distance of one item, with lists and without the library's functions."""
     if loss == "mse":
         means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-        return sum((mean - value) ** 2 for mean, value in zip(means, own, strict=True)) / len(own)
+        return float(sum((mean - value) ** 2 for mean, value in zip(means, own, strict=True)) / len(own))
     each = [probabilities(row, temperature) for row in rows]
     p = [sum(column) / len(each) for column in zip(*each, strict=True)]
     q = probabilities(own, temperature)
-    return temperature**2 * sum(a * (math.log(a) - math.log(b)) for a, b in zip(p, q, strict=True))
+    return temperature * temperature * sum(a * (math.log(a) - math.log(b)) for a, b in zip(p, q, strict=True))
 
 
 def naive_mean(name: str, model: Model, batch: Batch, loss: str, temperature: float) -> float:

@@ -15,7 +15,6 @@ from safetensors.numpy import load_file
 import lamina
 from lamina.config.parse import parse_recipe, read_recipe
 from lamina.config.recipe import Recipe
-from lamina.data.batches import make_batch
 from lamina.data.squad import to_squad
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
@@ -25,6 +24,7 @@ from lamina.objectives.teacher import taught_values
 from lamina.runs.export import export
 from lamina.runs.load import load_trained
 from lamina.state_cache import store as stores
+from lamina.state_cache.extract import gathered
 from lamina.tasks.checks import resolved
 from lamina.tasks.kind import FileCache
 from lamina.training import teachers as module
@@ -172,7 +172,7 @@ def test_complete_stores_are_not_computed_again(folder: Path, monkeypatch: pytes
 
 def test_an_interrupted_extraction_continues(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "OUTPUTS", 500)
-    compute, shards = module.gathered, []
+    compute, shards = gathered, list[int]()
 
     def stopping(rows: Any, **options: Any) -> torch.Tensor:
         shards.append(int(rows[0]))
@@ -352,7 +352,8 @@ def test_another_tokenizer_is_refused_and_both_are_named(folder: Path, tmp_path:
     made = student(folder, f"encoder.tokenizer={tmp_path / 'tokenizer.json'}")
     assert refused(made, tmp_path / "run") == (
         f"terms.teacher.runs: {folder / 'one'}: its tokenizer is that of tiny, which differs from that of "
-        f"{tmp_path / 'tokenizer.json'}, so it cannot read these windows. Fix: name teachers with the tokenizer of encoder.model"
+        f"{tmp_path / 'tokenizer.json'}, so it cannot read these windows. "
+        "Fix: name teachers with the tokenizer of encoder.model"
     )
 
 
