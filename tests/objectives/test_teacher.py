@@ -58,7 +58,7 @@ def naive(rows: list[list[float]], own: list[float], loss: str, temperature: flo
     each = [probabilities(row, temperature) for row in rows]
     p = [sum(column) / len(each) for column in zip(*each, strict=True)]
     q = probabilities(own, temperature)
-    return temperature * temperature * sum(a * (math.log(a) - math.log(b)) for a, b in zip(p, q, strict=True))
+    return float(temperature**2 * sum(a * (math.log(a) - math.log(b)) for a, b in zip(p, q, strict=True)))
 
 
 def naive_mean(name: str, model: Model, batch: Batch, loss: str, temperature: float) -> float:
