@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,12 +22,14 @@ from lamina.augment.per_epoch import AugmentOptions
 from lamina.config.parse import parse_recipe, read_recipe
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import TrainOptions
+from lamina.data.batches import Batch
 from lamina.data.examples import Example
 from lamina.data.squad import to_squad
 from lamina.model import Model
 from lamina.objectives import Extra, Remembers, Term, TermsOptions
 from lamina.objectives.loss import Loss
 from lamina.objectives.smart import trained_by
+from lamina.objectives.teacher import taught_values
 from lamina.tasks.spans import SPANS
 from lamina.training import schedules, trainer
 from lamina.training.schedules import share_of_peak
@@ -39,6 +42,7 @@ from tests.project.pages import assert_documented, technique
 
 TERMS = {name: get_args(field.annotation)[0] for name, field in TermsOptions.model_fields.items()}
 EACH_TERM = pytest.mark.parametrize("name", TERMS)
+REQUIRED: dict[str, dict[str, Any]] = {"teacher": {"runs": ["a run"]}}  # fields without a default
 
 
 def head_of(name: str) -> str:
@@ -54,7 +58,18 @@ def model_for(name: str) -> Model:
 def terms_of(name: str, **options: Any) -> list[Term]:
     """Return the terms of a task with this term, as a recipe builds them."""
     head = head_of(name)
-    return TermsOptions.model_validate({name: options}).build("main", HEADS[head][1], objective_of(head))
+    return options_of(name, **options).build("main", HEADS[head][1], objective_of(head))
+
+
+def options_of(name: str, **options: Any) -> TermsOptions:
+    return TermsOptions.model_validate({name: REQUIRED.get(name, {}) | options})
+
+
+def batch_for(name: str) -> Batch:
+    """Return a batch with the outputs of a teacher, as the batches of a run with one have them."""
+    batch, other = batch_of(head_of(name)), model_of(head_of(name), std=0.4).eval()
+    with torch.no_grad():
+        return replace(batch, taught=taught_values(other(batch)).unsqueeze(0))
 
 
 def ready(name: str, model: Model) -> Term:
@@ -67,7 +82,7 @@ def ready(name: str, model: Model) -> Term:
 
 def value_of(term: Term, name: str, model: Model) -> Tensor:
     """Return the value of the term alone for a step of one batch. The totals include the objective's, as in a loss."""
-    batch = batch_of(head_of(name))
+    batch = batch_for(name)
     totals = Loss([objective_of(head_of(name)), term]).counts([batch])
     torch.manual_seed(0)
     return term(model, batch, model(batch), totals)
@@ -116,7 +131,7 @@ def test_a_term_is_finite_and_its_gradients_reach_what_the_objective_trains(name
 @EACH_TERM
 def test_a_weight_of_0_equals_no_term(name: str) -> None:
     head = head_of(name)
-    model, batch, objective = model_for(name), batch_of(head), objective_of(head)
+    model, batch, objective = model_for(name), batch_for(name), objective_of(head)
 
     def total(terms: Sequence[Term]) -> Tensor:
         loss = Loss([objective, *terms])
@@ -129,14 +144,14 @@ def test_a_weight_of_0_equals_no_term(name: str) -> None:
     found, wanted = reached(with_none, model), reached(without, model)
     assert found.keys() == wanted.keys() and all(torch.equal(found[key], wanted[key]) for key in wanted)
     assert not torch.equal(total([ready(name, model)]), without)
-    assert TermsOptions.model_validate({name: {"weight": 0}}).extra == Extra()
+    assert options_of(name, weight=0).extra == Extra()
 
 
 @EACH_TERM
 def test_a_term_declares_its_costs(name: str) -> None:
     """Costs are forwards of the encoder with and without gradients, and copies of the trained parameters."""
     model = model_for(name)
-    term, batch = ready(name, model), batch_of(head_of(name))
+    term, batch = ready(name, model), batch_for(name)
     totals = Loss([objective_of(head_of(name)), term]).counts([batch])
     outputs = model(batch)
     runs: list[bool] = []
@@ -145,7 +160,7 @@ def test_a_term_declares_its_costs(name: str) -> None:
     stored = sum(value.numel() for value in term.state_dict().values() if value.ndim) if isinstance(term, Remembers) else 0
     trained = sum(value.numel() for value in trained_by(model, "main").values())
     found = Extra(forwards=runs.count(False), passes=runs.count(True), copies=round(stored / trained))
-    assert found == TermsOptions.model_validate({name: {}}).extra
+    assert found == options_of(name).extra
     assert found.copies * trained == pytest.approx(stored, rel=1e-3)
 
 

@@ -75,8 +75,8 @@ def train(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
         f"({costs['tokens'] / seconds:,.0f} a second, "
         f"{100 * (1 - costs['read_seconds'] / seconds):.0f}% of the time computing), "
-        f"{costs['store_seconds'] / 60:.1f} min of storing frozen layers, {costs['evaluate_seconds'] / 60:.1f} min of "
-        f"evaluation{memory_text(costs)}"
+        f"{costs['store_seconds'] / 60:.1f} min of storing states and outputs of teachers, "
+        f"{costs['evaluate_seconds'] / 60:.1f} min of evaluation{memory_text(costs)}"
     )
     print(f"run: {run.path}")
 
@@ -129,6 +129,8 @@ def inspect(
         if store := training["store"]:
             beyond = "" if store["fits"] else ", more than cache.max_gb: the encoder will run live"
             print(f"store: {store['gb']:g} GB of layers {', '.join(map(str, store['layers']))} in {store['dtype']}{beyond}")
+        if teachers := training["teachers"]:
+            print(f"teachers: {teachers['runs']}, {teachers['flops'] / 1e12:,.1f} TFLOP once, {teachers['gb']:g} GB of outputs")
         print(
             f"work: {training['flops'] / 1e12:,.0f} TFLOP in the encoder, about {training['estimated_minutes']:g} minutes here"
         )

@@ -13,7 +13,8 @@ from lamina.heads import LearnsQueries
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.mixers import Shape, attends
 from lamina.model import Model, Task
-from lamina.objectives.loss import Loss
+from lamina.objectives import Term
+from lamina.objectives.loss import Loss, Weighted
 
 
 def build_model(recipe: Recipe, encoder: Encoder) -> Model:
@@ -49,7 +50,9 @@ def build_losses(recipe: Recipe) -> dict[str, Loss]:
     """Return the loss of each task: its objective and the terms that are added to it."""
     losses = {}
     for name, task in recipe.tasks.items():
-        objective = task.objective.build(task.data.labels)
+        objective: Term = task.objective.build(task.data.labels)
+        if task.terms.objective != 1:
+            objective = Weighted(objective, task.terms.objective)
         losses[name] = Loss([objective, *task.terms.build(name, task.data.labels, objective)], task.weight)
     return losses
 

@@ -190,6 +190,17 @@ class TaskOptions(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _texts_stay_those_of_the_teachers(self) -> TaskOptions:
+        teacher, augment = self.terms.teacher, self.augment
+        if teacher is not None and teacher.weight and augment.per_epoch:
+            name = "augment.unanswerable" if augment.eda is None else "augment.eda"
+            fix = "set augment.unanswerable.per_epoch = false" if augment.eda is None else "remove augment.eda or terms.teacher"
+            raise ValueError(
+                f"terms.teacher stores the outputs of teachers once, but {name} changes the texts in every epoch. Fix: {fix}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _objective_fits(self) -> TaskOptions:
         if self.objective.type != self.head.objective and self.head.type not in self.objective.heads:
             raise ValueError(

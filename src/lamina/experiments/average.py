@@ -187,6 +187,8 @@ def _same_recipe(members: Sequence[Run]) -> Recipe:
             raise LaminaError(f"{member.path}: began with other weights than {first.path}. Fix: average runs of one encoder")
         if member.read_info().get("heads", {}) != first.read_info().get("heads", {}):
             raise LaminaError(f"{member.path}: began with another head than {first.path}. Fix: average runs of one head.start")
+        if member.read_info().get("teachers", {}) != first.read_info().get("teachers", {}):
+            raise LaminaError(f"{member.path}: learned from other teachers than {first.path}. Fix: average runs of equal ones")
     return recipes[0]
 
 
@@ -252,6 +254,7 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         "seed": infos[0]["seed"],
         "encoder": _encoder_from(run, first),
         "heads": infos[0].get("heads", {}),
+        "teachers": infos[0].get("teachers", {}),
         "parameters": infos[0].get("parameters", {}),
         "windows": infos[0].get("windows", []),
         "average": {"members": described, **about},

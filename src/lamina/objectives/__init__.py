@@ -25,6 +25,7 @@ from lamina.objectives.sentence import (
 )
 from lamina.objectives.smart import SmartOptions
 from lamina.objectives.span import SpanLoss, SpanLossOptions
+from lamina.objectives.teacher import TeacherOptions
 from lamina.objectives.term import Extra, Remembers, Term, TermOptions
 
 ObjectiveOptions = Annotated[
@@ -53,6 +54,7 @@ __all__ = [
     "SpanLoss",
     "SpanLossOptions",
     "SquaredErrorOptions",
+    "TeacherOptions",
     "Term",
     "TermOptions",
     "TermsOptions",
@@ -72,6 +74,8 @@ class TermsOptions(BaseModel):
     """Add self-distillation from past steps of the run."""
     rdrop: RDropOptions | None = None
     """Add R-Drop, the divergence between two forward passes with different dropout."""
+    teacher: TeacherOptions | None = None
+    """Add distillation from finished runs or from a question-answering model, whose outputs are stored once."""
 
     @property
     def chosen(self) -> dict[str, TermOptions]:
@@ -84,6 +88,11 @@ class TermsOptions(BaseModel):
         """Return the joint cost of all chosen terms."""
         each = [options.extra for options in self.chosen.values() if options.weight]
         return Extra(*map(sum, zip(*each, strict=True)))
+
+    @property
+    def objective(self) -> float:
+        """Return the factor of the task's objective beside the chosen terms."""
+        return self.teacher.objective if self.teacher is not None and self.teacher.weight else 1.0
 
     def build(self, task: str, labels: Labels, objective: Term) -> list[Term]:
         """Return the terms of a task that is trained by `objective`, in the order of the fields."""

@@ -35,10 +35,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import fields
-from typing import ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from torch import Tensor
 from torch.func import functional_call
 
@@ -290,6 +290,14 @@ class DistilOptions(BaseModel):
 
     heads: ClassVar[tuple[str, ...]] = ()
     heads_of_paper_code: ClassVar[tuple[str, ...]] = SpanLossOptions.heads
+
+    @field_validator("teacher", mode="before")
+    @classmethod
+    def _of_this_run(cls, value: Any) -> Any:
+        if value not in ("sda", "sdv", "ema"):
+            what = "the teachers of self-distillation are sda, sdv and ema"
+            raise ValueError(f"{what}. Fix: choose one of them; to learn from finished runs, name them in terms.teacher.runs")
+        return value
 
     @model_validator(mode="after")
     def _as_in_the_paper(self) -> DistilOptions:

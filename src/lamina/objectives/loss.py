@@ -14,6 +14,21 @@ from lamina.model import Model
 from lamina.objectives.term import Term
 
 
+class Weighted:
+    """A term times a factor, such as the objective beside the outputs of teachers."""
+
+    def __init__(self, term: Term, factor: float) -> None:
+        self.name = term.name
+        self.term = term
+        self.factor = factor
+
+    def counts(self, batch: Batch) -> dict[str, float]:
+        return self.term.counts(batch)
+
+    def __call__(self, model: Model, batch: Batch, outputs: Outputs, totals: dict[str, float]) -> Tensor:
+        return self.factor * self.term(model, batch, outputs, totals)
+
+
 @dataclass(frozen=True)
 class Loss:
     """The sum of a task's terms, times the weight of the task."""
@@ -23,8 +38,9 @@ class Loss:
 
     @property
     def objective(self) -> Term:
-        """Return the objective, without the terms that are added to it and without the weight of the task."""
-        return self.terms[0]
+        """Return the objective, without the terms that are added to it and without any weight."""
+        first = self.terms[0]
+        return first.term if isinstance(first, Weighted) else first
 
     def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
         """Return the denominators of a whole step, so that micro-batches add up to its mean."""

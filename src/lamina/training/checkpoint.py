@@ -24,7 +24,7 @@ class Costs:
 
     train_seconds: float = 0.0
     read_seconds: float = 0.0  # part of train_seconds: making batches and reading stored states
-    store_seconds: float = 0.0  # before training, for storing the states of frozen layers
+    store_seconds: float = 0.0  # before training, for storing the states of frozen layers and the outputs of teachers
     evaluate_seconds: float = 0.0
     tokens: int = 0
     padded_tokens: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -13,6 +14,7 @@ import torch
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import TrainOptions
 from lamina.data.tokenizer import Tokenizer
+from lamina.data.windows import Windows
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.freezing import trains
@@ -25,6 +27,7 @@ from lamina.tasks.registry import kind_of
 from lamina.training.datasets import dataset_of, epoch_dataset
 from lamina.training.schedules import share_of_peak
 from lamina.training.store_policy import not_storable, stored_bytes
+from lamina.training.teachers import FoundTeacher, Teachers, find_teachers
 from lamina.utils.files import read_json
 
 USUAL_SHARE_OF_PEAK = 0.85  # benchmarks/train_throughput.py requires this share of the loop
@@ -44,11 +47,18 @@ class StoreCost(TypedDict):
     fits: bool  # into cache.max_gb
 
 
+class TeachersCost(TypedDict):
+    runs: int
+    gb: float  # of stored outputs
+    flops: float  # once, before the first step
+
+
 class TrainingCost(TypedDict):
     questions: int  # or sentences
     windows: int
     tokens_per_epoch: int
     store: StoreCost | None
+    teachers: TeachersCost | None
     epochs: float | None  # None: no layer is computed in an epoch, so a time budget allows any number
     flops: float
     estimated_minutes: float
@@ -64,7 +74,7 @@ class CostReport(TypedDict):
 
 
 def inspect(recipe: Recipe, f1: float | None = None) -> CostReport:
-    """Return the parameters, work, memory and time of a recipe; it loads no weights.
+    """Return the parameters, work, memory and time of a recipe; it loads no weights but those of teachers.
 
     `training` is None if the data cannot be read; `note` then has the reason. `f1`, the F1 that the recipe reached, adds its
     efficiency.
@@ -73,6 +83,7 @@ def inspect(recipe: Recipe, f1: float | None = None) -> CostReport:
     with suppress(LaminaError):  # the recipe may already have the fields that are read from the data
         recipe = resolved(recipe, files)
     model = build_on_meta(recipe)
+    teachers = _teachers(recipe)
     report: CostReport = {
         "parameters": count_parameters(model),
         "training": None,
@@ -81,7 +92,7 @@ def inspect(recipe: Recipe, f1: float | None = None) -> CostReport:
     if f1 is not None:
         report["efficiency"] = round(efficiency(f1, report["parameters"]["trainable"]), 2)
     try:
-        report["training"] = _training(recipe, model, files)
+        report["training"] = _training(recipe, model, teachers, files)
     except LaminaError as error:
         report["note"] = f"the work cannot be estimated: {error}"
     return report
@@ -135,11 +146,19 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
     return 2 * weights + 4 * length * config.hidden
 
 
-def _training(recipe: Recipe, model: Model, files: FileCache) -> TrainingCost:
+def _teachers(recipe: Recipe) -> Teachers:
+    """Return the teachers of a recipe. Without any, no tokenizer is read."""
+    if recipe.train.untrained or not any(task.terms.teacher for task in recipe.tasks.values()):
+        return {}
+    return find_teachers(recipe, Tokenizer(encoders.find(recipe.encoder, counting=True).tokenizer))
+
+
+def _training(recipe: Recipe, model: Model, teachers: Teachers, files: FileCache) -> TrainingCost:
     source = encoders.find(recipe.encoder, counting=True)
     tokenizer = Tokenizer(source.tokenizer)
     live = once = below = 0.0
     size = questions = windows = tokens = 0
+    taught: list[TeachersCost] = []
     reason = not_storable(recipe, model)
     for name, task in recipe.tasks.items():
         kind = kind_of(task)
@@ -151,6 +170,7 @@ def _training(recipe: Recipe, model: Model, files: FileCache) -> TrainingCost:
         extra = task.terms.extra
         live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
         once += frozen * layer
+        taught.append(_teachers_cost(teachers.get(name, ()), train))
         below += (1 + extra.passes + extra.forwards) * frozen * layer  # if the frozen blocks run in every epoch
         if reason is None:
             size += sum(stored_bytes(recipe, model, split, name) for split in (train, holdout))
@@ -160,6 +180,7 @@ def _training(recipe: Recipe, model: Model, files: FileCache) -> TrainingCost:
     store = _store_cost(recipe, model, size) if reason is None else None
     if store is None or not store["fits"]:
         live, once = live + below, 0.0
+    once += sum(cost["flops"] for cost in taught)
     rate = USUAL_SHARE_OF_PEAK * matmul_peak()
     epochs = recipe.train.epochs
     if recipe.train.minutes is not None:
@@ -170,6 +191,7 @@ def _training(recipe: Recipe, model: Model, files: FileCache) -> TrainingCost:
         "windows": windows,
         "tokens_per_epoch": tokens,
         "store": store,
+        "teachers": _sum(taught) if teachers else None,
         "epochs": round(epochs, 2) if math.isfinite(epochs) else None,
         "flops": flops,
         "estimated_minutes": round(flops / rate / 60, 1),
@@ -182,6 +204,22 @@ def _store_cost(recipe: Recipe, model: Model, size: int) -> StoreCost:
         "dtype": recipe.cache.dtype,
         "gb": round(size / 1e9, 3),
         "fits": size <= recipe.cache.max_gb * 1e9,
+    }
+
+
+def _teachers_cost(teachers: Sequence[FoundTeacher], windows: Windows) -> TeachersCost:
+    """Return the cost of the teachers of one task."""
+    size = sum(one.contents(windows).bytes(int(one.starts(windows)[-1])) for one in teachers)
+    flops = sum(one.config.layers * layer_flops(one.config, int(n)) * int(n) for one in teachers for n in windows.lengths)
+    return {"runs": len(teachers), "gb": size / 1e9, "flops": float(flops)}
+
+
+def _sum(costs: Sequence[TeachersCost]) -> TeachersCost:
+    """Return the cost of the teachers of all tasks."""
+    return {
+        "runs": sum(cost["runs"] for cost in costs),
+        "gb": round(sum(cost["gb"] for cost in costs), 3),
+        "flops": sum(cost["flops"] for cost in costs),
     }
 
 

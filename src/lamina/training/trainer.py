@@ -17,7 +17,6 @@ from safetensors.torch import save_file
 
 from lamina.augment.synonyms import synonyms_file
 from lamina.config.build import build_losses, build_model, make_optimizer
-from lamina.config.differences import changed
 from lamina.config.head_start import described, start_heads
 from lamina.config.parse import Settings, parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
@@ -40,9 +39,11 @@ from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
+from lamina.training.resuming import check_recipe, check_unchanged
 from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
+from lamina.training.teachers import Teachers, described_teachers, find_teachers, with_teachers
 from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
@@ -128,7 +129,7 @@ def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None,
     """Train in a folder that is locked for this process."""
     files = FileCache()
     recipe = resolved(recipe, files)
-    _check_recipe(run, recipe)
+    check_recipe(run, recipe)
     if run.finished:
         progress.say(f"{run.path}: this run is already finished")
         return run
@@ -136,11 +137,12 @@ def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None,
     build_on_meta(recipe, source)
     device = choose_device(recipe.train.device)
     remove_drafts(run.path)
+    teachers = {} if recipe.train.untrained else find_teachers(recipe, encoders.load_tokenizer(source))
     data = load_data(recipe, source, files, progress, dev=dev)
     del files  # frees the examples that are in no split
     group = TaskGroup(recipe, data.tokenizer)
     run.write_recipe(recipe.model_dump(mode="json"))
-    model, state, data = _fit(run, recipe, data, group, device, progress, watch)
+    model, state, data = _fit(run, recipe, data, teachers, group, device, progress, watch)
     _finish(run, recipe, data, group, model, state, progress)
     return run
 
@@ -149,12 +151,13 @@ def _fit(
     run: Run,
     recipe: Recipe,
     data: TrainingData,
+    teachers: Teachers,
     group: TaskGroup,
     device: torch.device,
     progress: Progress,
     watch: Watch | None,
 ) -> tuple[Model, State, TrainingData]:
-    """Return the model with the chosen weights, the state after the last step, and the data with its stored states."""
+    """Return the model with the chosen weights, the state after the last step, and the data with its stores."""
     options = recipe.train
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -165,16 +168,16 @@ def _fit(
     losses = build_losses(recipe)
     memories = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
     info = _describe(recipe, data, device)
-    info["parameters"], info["heads"] = count_parameters(model), heads
+    info["parameters"], info["heads"], info["teachers"] = count_parameters(model), heads, described_teachers(teachers)
     for name, head in heads.items():
         progress.say(described(name, head))
     begun = run.read_info() if run.exists else None
     if begun is not None:
-        _check_unchanged(run, begun, info)
+        check_unchanged(run, begun, info)
     recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
     began = time.monotonic()
     if not options.untrained:
-        data = with_stores(recipe, model, data, progress)
+        data = with_teachers(recipe, teachers, with_stores(recipe, model, data, progress), device, progress)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
     known = begun["steps"] if begun else None
@@ -305,39 +308,6 @@ def _check_folder(run: Run, *, resume: bool) -> None:
     if not resume:
         fix = "use --resume (resume=True) to continue it, use another folder, or delete this one"
         raise LaminaError(f"{run.path}: already has a run. Fix: {fix}")
-
-
-def _check_recipe(run: Run, recipe: Recipe) -> None:
-    """Raise LaminaError if a run that has begun would continue with another recipe."""
-    if not run.recipe.exists():
-        return
-    written = recipe.model_dump(mode="json")
-    old = parse_recipe(run.read_recipe(), name=str(run.recipe)).model_dump(mode="json")
-    if old != written:
-        different = changed(old, written)
-        what = f"the recipe has changed since this run began ({different})"
-        raise LaminaError(f"{run.path}: {what}. Fix: use another folder, or delete this one")
-
-
-def _check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
-    """Raise LaminaError if the texts or weights changed since the run began. Warn if the machine or the versions changed."""
-    for what, then, now in (
-        ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
-        ("the texts of data.train", old.get("windows"), new["windows"]),
-        ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
-        ("the weights of head.start", old.get("heads", {}), new["heads"]),
-    ):
-        if then != now:
-            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another folder")
-    machine: list[tuple[str, object, object]] = [
-        ("threads", old.get("threads"), new["threads"]),
-        ("device", old.get("device"), new["device"]),
-        ("versions", old.get("versions"), new["versions"]),
-    ]
-    for key, before, after in machine:
-        if before != after:
-            message = f"{run.path}: {key} changed from {before} to {after}, so the weights may differ in their last bits"
-            warnings.warn(message, LaminaWarning, stacklevel=3)
 
 
 def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> RunInfo:

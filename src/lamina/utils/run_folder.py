@@ -39,6 +39,14 @@ class HeadInfo(TypedDict, total=False):
     new_mixer: str  # why the mixer is not that of the run; missing if it is
 
 
+class TeacherInfo(TypedDict):
+    """A teacher of a task."""
+
+    run: str  # as in terms.teacher.runs
+    task: str  # in that run
+    sha256: str  # of its weights and options
+
+
 class RunInfo(TypedDict, total=False):
     """The content of run.json. Fields that are known only after training are missing before."""
 
@@ -47,6 +55,7 @@ class RunInfo(TypedDict, total=False):
     seed: int
     encoder: EncoderInfo
     heads: dict[str, HeadInfo]  # by task; only those with head.start
+    teachers: dict[str, list[TeacherInfo]]  # by task; only those with terms.teacher
     synonyms: list[str]  # checksums of the files
     windows: list[str]  # fingerprints of the training splits, then of the held-out splits
     device: str
