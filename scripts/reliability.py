@@ -11,6 +11,7 @@ from pathlib import Path
 
 import lamina
 from lamina.answers.calibration import Calibration, calibration_error, reliability
+from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.scoring.predictions import right
 from lamina.utils.files import write_atomically
@@ -22,7 +23,12 @@ COLOURS = {"plain softmax": "#b08030", "calibrated": "#2060a0"}
 def main(model: str, data: str, out: Path) -> None:
     reader = lamina.load(model)
     examples = load_examples(data)
-    predictions = reader.predict(examples)
+    draw(reader.predict(examples), examples, reader.calibration, out)
+    print(f"{reader.calibration}\n{len(examples)} questions of {data}, drawn in {out}")
+
+
+def draw(predictions: Sequence[lamina.Prediction], examples: Sequence[Example], fitted: Calibration, out: Path) -> None:
+    """Draw the diagrams of some predictions into an SVG file, and print the calibration errors."""
     events = {
         '"no answer"': [not example.answers for example in examples],
         "the best span is right": right(predictions, examples),
@@ -30,7 +36,7 @@ def main(model: str, data: str, out: Path) -> None:
     panels = []
     for number, (event, truth) in enumerate(events.items()):
         curves = {}
-        for name, calibration in (("plain softmax", Calibration()), ("calibrated", reader.calibration)):
+        for name, calibration in (("plain softmax", Calibration()), ("calibrated", fitted)):
             chances = [calibration.probabilities(p) for p in predictions]
             given = [chance[number] if number < len(chance) else 0.0 for chance in chances]
             curves[name] = reliability(given, truth)
@@ -41,7 +47,6 @@ def main(model: str, data: str, out: Path) -> None:
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
     background = '<rect width="100%" height="100%" fill="white"/>'
     write_atomically(out, f"{svg}\n{background}\n{body}\n</svg>\n".encode())
-    print(f"{reader.calibration}\n{len(examples)} questions of {data}, drawn in {out}")
 
 
 def panel(title: str, curves: Mapping[str, Sequence[tuple[float, float, float]]], left: int) -> str:

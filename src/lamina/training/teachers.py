@@ -105,7 +105,7 @@ def with_teachers(
     """Return the data with the stored outputs of the teachers on the training splits; compute what is missing."""
     train: dict[str, AnyDataset] = dict(data.train)
     for name, found in teachers.items():
-        dataset, source = train[name], recipe.tasks[name].data.train
+        dataset, source = train[name], recipe.tasks[name].data.train_name
         stores = []
         for teacher in found:
             progress.say(of_task(name, f"terms.teacher: the outputs of {teacher.name}"))
