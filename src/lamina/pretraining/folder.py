@@ -29,6 +29,8 @@ class PretrainingFolder(TrainingFolder):
     - ``metrics.jsonl``: one line per step and per evaluation; it has no times, so equal runs have equal files
     - ``curve.png``: the losses, if matplotlib is installed
     - ``checkpoint.pt``: the state that `--resume` needs; deleted at the end
+
+    With ``objective = "spans"``, the other files are those of a run (`utils.run_folder.Run`) instead of a checkpoint.
     """
 
     def __init__(self, path: Path) -> None:

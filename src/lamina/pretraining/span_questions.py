@@ -12,6 +12,7 @@ similar passage. All questions become an `Example`, and the span head of fine-tu
 - Glass et al. find passages in a large corpus and accept every occurrence. Here the one with the most words of the question
   is the answer.
 - Rules find names and nouns, not a parser.
+- Both papers train masked tokens beside the spans. Here they are a pretraining of their own, before this one.
 """
 
 from __future__ import annotations
@@ -67,8 +68,6 @@ class SpanQuestionOptions(BaseModel):
     """Cut texts after sentences into passages of about this many words, at least 20."""
     blank: Blank = "mask"
     """What replaces the span in a question: the mask token, or a question word such as `who` or `what year`."""
-    mlm: float = Field(default=0.0, ge=0)
-    """Factor of the loss of masked tokens beside the loss of spans; 0 masks no tokens."""
 
 
 class SpanCorpus:
