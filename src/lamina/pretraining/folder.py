@@ -5,6 +5,7 @@ The encoder of any recipe can be this folder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors.torch import save_file
@@ -43,6 +44,11 @@ class PretrainingFolder(TrainingFolder):
         self.metrics = path / "metrics.jsonl"
         self.curve = path / "curve.png"
         self.checkpoint = path / "checkpoint.pt"
+
+    def begin(self, recipe: Mapping[str, object]) -> None:
+        """Write the record of a new pretraining; one that has begun keeps its record."""
+        if not self.exists:
+            write_json(self.info, {"format": FORMAT, "recipe": recipe, "finished": False})
 
     def check_new(self) -> None:
         if foreign(self.path):

@@ -49,6 +49,7 @@ def pretrain_spans(
         examples, held_out = data.train["main"].examples, data.holdout["main"].examples
         unanswerable = sum(not example.answers for example in examples)
         progress.say(f"{len(examples)} questions in the first epoch, {unanswerable} unanswerable; {len(held_out)} held out")
+        folder.begin(recipe.model_dump(mode="json"))
         train_on(data, fine_tuning, run, device, progress)
     return run.read_info()["costs"]
 

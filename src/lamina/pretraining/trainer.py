@@ -12,7 +12,7 @@ from lamina.config.differences import changed
 from lamina.config.train_options import choose_device
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.pretraining.corpus import Corpus, read_corpus
-from lamina.pretraining.folder import FORMAT, PretrainingFolder, write_transformers_checkpoint
+from lamina.pretraining.folder import PretrainingFolder, write_transformers_checkpoint
 from lamina.pretraining.held_out import recorded_scores
 from lamina.pretraining.loop import fit_encoder, plan_sequences, pretraining_optimizer
 from lamina.pretraining.loss_curve import draw_loss_curve
@@ -51,8 +51,6 @@ def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progres
         device = choose_device(recipe.train.device)
         remove_drafts(folder.path)
         corpus = read_corpus(recipe, progress)
-        if not folder.exists:
-            write_json(folder.info, {"format": FORMAT, "recipe": recipe.model_dump(mode="json"), "finished": False})
         pretrain_on = pretrain_spans if recipe.objective == "spans" else _pretrain_masked
         costs = pretrain_on(recipe, corpus, folder, device, progress)
         if complaint := draw_loss_curve(folder.metrics, folder.curve):
@@ -67,6 +65,7 @@ def _pretrain_masked(
     recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingFolder, device: torch.device, progress: Progress
 ) -> dict[str, float]:
     """Train on masked tokens and write the checkpoint. Return the costs."""
+    folder.begin(recipe.model_dump(mode="json"))
     setup = set_up(recipe, corpus, folder, progress)
     state = _run(folder, recipe, setup, device, progress)
     write_transformers_checkpoint(folder, setup.model, setup.tokenizer)
