@@ -170,7 +170,7 @@ def test_epochs_have_new_questions_and_the_held_out_ones_stay(tmp_path: Path) ->
     first, second = (data.train["main"].at(epoch).examples for epoch in (0, 1))
     assert first and second and first != second
     assert any(not example.answers for example in first)
-    texts = {text for text in read_corpus(made, Silent()).texts}
+    texts = read_corpus(made, Silent()).texts
     held_out = data.holdout["main"].examples
     assert held_out
     assert all(example.context not in " ".join(texts) for example in held_out if "[MASK]" not in example.context)
