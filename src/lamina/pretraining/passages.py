@@ -17,7 +17,7 @@ from lamina.augment.synthetic import stems
 from lamina.pretraining.texts import split_sentences
 from lamina.utils.arrays import Longs
 
-_WORD: Final = re.compile(r"\d+(?:[.,]\d+)*|\w+")
+_WORD: Final = re.compile(r"\d+(?:[.,]\d+)*[A-Za-z]*|\w+")
 _COMMON: Final = 0.1  # a stem in more than this share of the passages is not searched for
 
 
@@ -32,8 +32,8 @@ class Word(NamedTuple):
 def words_in(sentence: str) -> list[Word]:
     """Return the words of a sentence. A number is one word; an apostrophe or a hyphen separates two.
 
-    >>> [word.key for word in words_in("The Owl's 1,000 well-fed chicks.")]
-    ['the', 'owl', 's', '1,000', 'well', 'fed', 'chicks']
+    >>> [word.key for word in words_in("The Owl's 1,000 well-fed chicks of the 8th day.")]
+    ['the', 'owl', 's', '1,000', 'well', 'fed', 'chicks', 'of', 'the', '8th', 'day']
     """
     found = _WORD.finditer(sentence)
     return [Word(sys.intern(match.group().casefold()), match.start(), match.end()) for match in found]
