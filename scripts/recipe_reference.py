@@ -59,7 +59,11 @@ def reference() -> str:
 
 def tables(model: type[BaseModel], path: str, *, note: str = "", shown: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the table of a model's own fields, then those of the models in its fields, except the names in `shown`."""
-    inner = [name for name, field in model.model_fields.items() if models_of(field.annotation) or (not path and name in TYPES)]
+    inner = [
+        name
+        for name, field in model.model_fields.items()
+        if models_of(field.annotation) or (model is TaskOptions and name in TYPES)
+    ]
     own = {name: field for name, field in model.model_fields.items() if name not in inner}
     if own:
         yield table(path, own, note)

@@ -15,7 +15,7 @@ commands = typer.Typer()
 @commands.command()
 def pretrain(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A TOML file, or sentences, minbert, minbert-paper or korean.")
+        str, typer.Argument(metavar="RECIPE", help="A TOML file, or sentences, spans, minbert, minbert-paper or korean.")
     ],
     out: Annotated[
         Path,
@@ -35,7 +35,7 @@ def pretrain(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Pretrain an encoder on masked words of your texts, from a checkpoint or from scratch."""
+    """Pretrain an encoder on masked words of your texts or on questions made from them (objective = "spans")."""
     from lamina.config.bundled import pretraining_folder, recipe_path
     from lamina.pretraining.pretrain_recipe import read_pretrain_recipe
     from lamina.pretraining.trainer import pretrain as run
@@ -60,4 +60,5 @@ def pretrain(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
         f"({costs['tokens'] / costs['train_seconds']:,.0f} a second){memory_text(costs)}"
     )
-    print(f"folder: {out} (start a recipe from it with --set encoder.model={out})")
+    head = f" --set head.start={out}" if read.objective == "spans" else ""
+    print(f"folder: {out} (start a recipe from it with --set encoder.model={out}{head})")

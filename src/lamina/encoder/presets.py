@@ -54,6 +54,7 @@ PRESETS = {
     "electra-small": ELECTRA_SMALL,
     "koelectra-base-v2": replace(BERT_BASE, family="electra", vocab=32200, pooler=False),
     "koelectra-small-v3": replace(ELECTRA_SMALL, vocab=35000),
+    "ms-marco-MiniLM-L12-v2": replace(BERT_BASE, hidden=384, intermediate=1536, embedding=384),
     "multilingual-e5-small": replace(BERT_BASE, hidden=384, intermediate=1536, vocab=250037, embedding=384),
     "tiny": replace(BERT_BASE, layers=2, hidden=64, heads=2, intermediate=128, embedding=64),
 }

@@ -5,6 +5,7 @@ The encoder of any recipe can be this folder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors.torch import save_file
@@ -29,6 +30,8 @@ class PretrainingFolder(TrainingFolder):
     - ``metrics.jsonl``: one line per step and per evaluation; it has no times, so equal runs have equal files
     - ``curve.png``: the losses, if matplotlib is installed
     - ``checkpoint.pt``: the state that `--resume` needs; deleted at the end
+
+    With ``objective = "spans"``, the other files are those of a run (`utils.run_folder.Run`) instead of a checkpoint.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,6 +44,11 @@ class PretrainingFolder(TrainingFolder):
         self.metrics = path / "metrics.jsonl"
         self.curve = path / "curve.png"
         self.checkpoint = path / "checkpoint.pt"
+
+    def begin(self, recipe: Mapping[str, object]) -> None:
+        """Write the record of a new pretraining; one that has begun keeps its record."""
+        if not self.exists:
+            write_json(self.info, {"format": FORMAT, "recipe": recipe, "finished": False})
 
     def check_new(self) -> None:
         if foreign(self.path):

@@ -64,7 +64,8 @@ def held_out_scores(
 
 
 def recorded_scores(folder: PretrainingFolder) -> dict[str, dict[str, float]]:
-    """Return the first and the last recorded scores; an empty dictionary if nothing was held out."""
+    """Return the last recorded scores and, if they were recorded, those before step 1; none if nothing was held out."""
     lines = folder.metrics.read_text(encoding="utf-8").splitlines()
-    evaluations = [entry["evaluation"] for line in lines if "evaluation" in (entry := json.loads(line))]
-    return {"before": evaluations[0], "after": evaluations[-1]} if evaluations else {}
+    found = {entry["step"]: entry["evaluation"] for line in lines if "evaluation" in (entry := json.loads(line))}
+    before = {"before": found[0]} if 0 in found else {}
+    return before | {"after": found[max(found)]} if found else {}

@@ -53,6 +53,17 @@ class MaskOptions(BaseModel):
     """Choose all tokens of a word together."""
 
 
+def mask_token(tokenizer: Tokenizer) -> str:
+    """Return the mask token of a vocabulary."""
+    for name in MASKS:
+        if tokenizer.id_of(name) is not None:
+            return name
+    raise LaminaError(
+        f"{tokenizer.path}: the vocabulary has no mask token ({' or '.join(MASKS)}). "
+        "Fix: choose an encoder whose vocabulary has one"
+    )
+
+
 @dataclass(frozen=True)
 class Replacements:
     """The tokens of a vocabulary that may be masked, and those that may replace them."""
@@ -62,12 +73,8 @@ class Replacements:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Replacements:
-        mask = next((number for name in MASKS if (number := tokenizer.id_of(name)) is not None), None)
-        if mask is None:
-            raise LaminaError(
-                f"{tokenizer.path}: the vocabulary has no mask token ({' or '.join(MASKS)}). "
-                "Fix: choose an encoder whose vocabulary has one"
-            )
+        mask = tokenizer.id_of(mask_token(tokenizer))
+        assert mask is not None
         layout = tokenizer.layout
         specials = {tokenizer.id_of(name) for name in KNOWN_SPECIALS} | {*layout.before, *layout.between, *layout.after}
         everything = np.arange(tokenizer.vocabulary)

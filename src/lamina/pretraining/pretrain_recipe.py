@@ -16,6 +16,7 @@ from lamina.encoder.load import EncoderOptions
 from lamina.encoder.presets import BERT_BASE, PRESETS
 from lamina.pretraining.masking import MaskOptions
 from lamina.pretraining.sequences import Packed
+from lamina.pretraining.span_questions import SpanQuestionOptions
 from lamina.pretraining.texts import PairSource, TextSource
 from lamina.pretraining.vocabulary import VocabularyOptions
 from lamina.training.schedules import Schedule
@@ -77,6 +78,8 @@ class PretrainOptions(BaseModel):
 
     epochs: float = Field(default=1.0, gt=0)
     """Number of epochs; fractions are allowed."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Time budget in minutes instead of `epochs`; only with `objective = "spans"`."""
     lr: float = Field(default=1e-4, gt=0)
     """Highest learning rate of AdamW."""
     head_lr: float = Field(default=3e-3, gt=0)
@@ -113,11 +116,20 @@ class PretrainOptions(BaseModel):
     """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
 
 
+# The fields that have no effect on an objective.
+UNUSED: dict[str, tuple[str, ...]] = {
+    "masked": ("spans", "train.minutes"),
+    "spans": ("shape", "vocabulary", "packed", "mask", "nsp", "head_first", "train.head_lr"),
+}
+
+
 class PretrainRecipe(BaseModel):
     """Either `encoder`, a checkpoint with its own vocabulary, or `shape`, random weights with a new `vocabulary`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    objective: Literal["masked", "spans"] = "masked"
+    """What to predict: masked tokens (`masked`), or the answers of questions made from the texts (`spans`)."""
     texts: tuple[TextSource, ...] = ()
     """Sources of the texts to train on."""
     exclude: tuple[TextSource, ...] = ()
@@ -129,13 +141,15 @@ class PretrainRecipe(BaseModel):
     vocabulary: VocabularyOptions | None = None
     """Vocabulary to build for a new encoder; only with `shape`."""
     length: int = Field(default=128, ge=8)
-    """Number of tokens of a sequence, at least 8."""
+    """Number of tokens of a sequence, at least 8; with `spans`, of a question with its context."""
     packed: Packed = "join"
     """Fill a sequence with several texts (`join`), or give every text its own (`none`)."""
     mask: MaskOptions = MaskOptions()
     """Which tokens to mask."""
     nsp: NspOptions | None = None
     """Add next-sentence prediction; without it, only masked tokens are predicted."""
+    spans: SpanQuestionOptions = SpanQuestionOptions()
+    """Questions to make from the texts; only with `objective = "spans"`."""
     head_first: float = Field(default=0.1, ge=0, lt=1)
     """Share of the steps in which a new head trains alone, below 1."""
     holdout: float = Field(default=0.05, ge=0, lt=1)
@@ -163,6 +177,15 @@ class PretrainRecipe(BaseModel):
             close = get_close_matches(self.shape, PRESETS, n=1)
             hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(PRESETS)}"
             raise ValueError(f"shape: there is no {self.shape!r}. Fix: {hint}")
+        return self
+
+    @model_validator(mode="after")
+    def _objective_uses_every_field(self) -> PretrainRecipe:
+        for name in UNUSED[self.objective]:
+            table, _, field = name.rpartition(".")
+            options = self.train if table else self
+            if getattr(options, field) != type(options).model_fields[field].default:
+                raise ValueError(f'{name}: has no effect with objective = "{self.objective}". Fix: leave {name} out')
         return self
 
     @property

@@ -88,7 +88,7 @@ def set_up(recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingFolder, pr
 def _checkpoint(recipe: PretrainRecipe) -> _Start:
     """Load the recipe's encoder, with its own head for masked tokens if it has one."""
     source = encoders.find(recipe.encoder or encoders.EncoderOptions())
-    _check(source.config, recipe)
+    check_encoder(source.config, recipe)
     tokenizer = load_tokenizer(source)
     model = PretrainedModel(encoders.load(source), nsp=recipe.nsp is not None)
     head: HeadOrigin = "loaded" if load_head(model, source) else "near identity" if source.weights else "random"
@@ -104,13 +104,14 @@ def _random_weights(recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingF
         write_atomically(folder.tokenizer, train_vocabulary(texts, vocabulary).encode())
     tokenizer = Tokenizer(folder.tokenizer)
     config = recipe.shape_for(tokenizer.vocabulary)
-    _check(config, recipe)
+    check_encoder(config, recipe)
     model = PretrainedModel(Encoder(config), nsp=recipe.nsp is not None)
     start_as_wide(model)
     return _Start(model, tokenizer, {"encoder": None, "sha256": None, "head": "random"})
 
 
-def _check(config: EncoderConfig, recipe: PretrainRecipe) -> None:
+def check_encoder(config: EncoderConfig, recipe: PretrainRecipe) -> None:
+    """Raise LaminaError if the encoder does not fit the recipe."""
     if recipe.length > config.max_length:
         raise LaminaError(
             f"length: is {recipe.length}, but the encoder has {config.max_length} positions. "

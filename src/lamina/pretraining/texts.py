@@ -16,6 +16,7 @@ from lamina.data.sources import Bundled, load_examples, locate_data
 from lamina.data.table_formats import read_table
 from lamina.data.tabular import label_in, text_in
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.pretraining.sentence_ends import sentence_spans
 from lamina.utils.files import read_text
 
 T = TypeVar("T")
@@ -23,7 +24,6 @@ T = TypeVar("T")
 _PACKINGS: Final = (".xz", ".gz")
 _PLAIN: Final = (".txt", ".text", ".md")
 _BLANK_LINE: Final = re.compile(r"\n\s*\n")
-_SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)\]])\s+|(?<=[。！？])")
 
 
 class TableOptions(BaseModel):
@@ -110,7 +110,7 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("It rains. Does it? Yes\\nno")
     ['It rains.', 'Does it?', 'Yes', 'no']
     """
-    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+    return [text[start:end] for start, end in sentence_spans(text)]
 
 
 def _texts_of(source: TextSource) -> Iterator[str]:

@@ -11,13 +11,14 @@ import torch
 from lamina.config.differences import changed
 from lamina.config.train_options import choose_device
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.pretraining.corpus import read_corpus
-from lamina.pretraining.folder import FORMAT, PretrainingFolder, write_transformers_checkpoint
+from lamina.pretraining.corpus import Corpus, read_corpus
+from lamina.pretraining.folder import PretrainingFolder, write_transformers_checkpoint
 from lamina.pretraining.held_out import recorded_scores
 from lamina.pretraining.loop import fit_encoder, plan_sequences, pretraining_optimizer
 from lamina.pretraining.loss_curve import draw_loss_curve
 from lamina.pretraining.pretrain_recipe import PretrainRecipe, parse_pretrain_recipe
 from lamina.pretraining.setup import Origin, PretrainingSetup, set_up
+from lamina.pretraining.span_trainer import pretrain_spans
 from lamina.training.checkpoint import State
 from lamina.training.recording import Recorder
 from lamina.utils.files import read_json, remove_drafts, write_json
@@ -50,18 +51,25 @@ def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progres
         device = choose_device(recipe.train.device)
         remove_drafts(folder.path)
         corpus = read_corpus(recipe, progress)
-        if not folder.exists:
-            write_json(folder.info, {"format": FORMAT, "recipe": recipe.model_dump(mode="json"), "finished": False})
-        setup = set_up(recipe, corpus, folder, progress)
-        state = _run(folder, recipe, setup, device, progress)
-        write_transformers_checkpoint(folder, setup.model, setup.tokenizer)
-        costs = vars(state.costs) | peak_memory()
+        pretrain_on = pretrain_spans if recipe.objective == "spans" else _pretrain_masked
+        costs = pretrain_on(recipe, corpus, folder, device, progress)
         if complaint := draw_loss_curve(folder.metrics, folder.curve):
             progress.say(complaint)
         outcome = {"scores": recorded_scores(folder), "costs": costs, "finished": True}
         write_json(folder.info, read_json(folder.info) | outcome)
         folder.checkpoint.unlink(missing_ok=True)
     return folder
+
+
+def _pretrain_masked(
+    recipe: PretrainRecipe, corpus: Corpus, folder: PretrainingFolder, device: torch.device, progress: Progress
+) -> dict[str, float]:
+    """Train on masked tokens and write the checkpoint. Return the costs."""
+    folder.begin(recipe.model_dump(mode="json"))
+    setup = set_up(recipe, corpus, folder, progress)
+    state = _run(folder, recipe, setup, device, progress)
+    write_transformers_checkpoint(folder, setup.model, setup.tokenizer)
+    return vars(state.costs) | peak_memory()
 
 
 def _run(

@@ -27,7 +27,7 @@ def check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
     """Raise LaminaError if the texts or weights changed since the run began. Warn if the machine or the versions changed."""
     for what, then, now in (
         ("augment.eda.synonyms", old.get("synonyms", []), new["synonyms"]),
-        ("the texts of data.train", old.get("windows"), new["windows"]),
+        ("the training texts", old.get("windows"), new["windows"]),
         ("the encoder's weights", old.get("encoder", {}).get("sha256"), new["encoder"]["sha256"]),
         ("the weights of head.start", old.get("heads", {}), new["heads"]),
         ("the weights of terms.teacher.runs", old.get("teachers", {}), new["teachers"]),

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -71,6 +72,7 @@ class FoundTeacher:
 
 
 Teachers = Mapping[str, Sequence[FoundTeacher]]  # by task; only tasks with teachers
+NO_TEACHERS: Teachers = MappingProxyType({})
 
 
 def find_teachers(recipe: Recipe, tokenizer: Tokenizer) -> Teachers:

@@ -6,9 +6,8 @@ import math
 import os
 import shutil
 import time
-import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +20,13 @@ from lamina.config.head_start import described, start_heads
 from lamina.config.parse import Settings, parse_recipe, read_recipe, settings_of
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device, choose_precision
-from lamina.data.splits import FEWEST_HELD_OUT
 from lamina.encoder import load as encoders
 from lamina.encoder.files import sha256_of
-from lamina.errors import LaminaError, LaminaWarning
+from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.model.weights import trained_weights
 from lamina.objectives import Remembers
-from lamina.tasks.checks import build_on_meta, of_task, resolved
+from lamina.tasks.checks import build_on_meta, resolved
 from lamina.tasks.kind import DataLike, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
@@ -40,10 +38,11 @@ from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
 from lamina.training.resuming import check_recipe, check_unchanged
+from lamina.training.run_warnings import warn_of_late_terms, warn_of_small_data
 from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
-from lamina.training.teachers import Teachers, described_teachers, find_teachers, with_teachers
+from lamina.training.teachers import NO_TEACHERS, Teachers, described_teachers, find_teachers, with_teachers
 from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
@@ -137,14 +136,27 @@ def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None,
     build_on_meta(recipe, source)
     device = choose_device(recipe.train.device)
     remove_drafts(run.path)
-    teachers = {} if recipe.train.untrained else find_teachers(recipe, encoders.load_tokenizer(source))
+    teachers = NO_TEACHERS if recipe.train.untrained else find_teachers(recipe, encoders.load_tokenizer(source))
     data = load_data(recipe, source, files, progress, dev=dev)
     del files  # frees the examples that are in no split
+    train_on(data, recipe, run, device, progress, watch, teachers)
+    return run
+
+
+def train_on(
+    data: TrainingData,
+    recipe: Recipe,
+    run: Run,
+    device: torch.device,
+    progress: Progress,
+    watch: Watch | None = None,
+    teachers: Teachers = NO_TEACHERS,
+) -> None:
+    """Train on data that is already read, from the folder's checkpoint if it has one. Write the run."""
     group = TaskGroup(recipe, data.tokenizer)
     run.write_recipe(recipe.model_dump(mode="json"))
     model, state, data = _fit(run, recipe, data, teachers, group, device, progress, watch)
     _finish(run, recipe, data, group, model, state, progress)
-    return run
 
 
 def _fit(
@@ -183,8 +195,8 @@ def _fit(
     known = begun["steps"] if begun else None
     _say_planning(recipe, known, progress)
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
-    _warn_of_late_terms(memories, len(plan))
-    _warn_of_small_data(recipe, data, len(plan))
+    warn_of_late_terms(memories, len(plan))
+    warn_of_small_data(recipe, data, len(plan))
     info["steps"] = len(plan)
     write_json(run.info, info)
     points = evaluation_points(plan, plan.epoch_items, options.evaluate_every)
@@ -219,27 +231,6 @@ def _say_planning(recipe: Recipe, known_steps: int | None, progress: Progress) -
         progress.say("planning: augmenting the texts of every epoch once, to count its steps")
     if recipe.train.minutes is not None and known_steps is None:
         progress.say("planning: measuring the speed, to find the steps that fit into train.minutes")
-
-
-def _warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
-    for term in memories:
-        if term.waits >= steps > 0:
-            message = f"terms.{term.name}: begins after {term.waits} steps, but the run has {steps}. Fix: let it begin earlier"
-            warnings.warn(message, LaminaWarning, stacklevel=4)
-
-
-def _warn_of_small_data(recipe: Recipe, data: TrainingData, steps: int) -> None:
-    """Warn if so few examples are held out that the checkpoint and the threshold are mostly chance."""
-    for name, task in recipe.tasks.items():
-        kind = kind_of(task)
-        noun, held_out = next(iter(kind.counts(data.holdout[name].examples).items()))
-        if 0 < held_out <= FEWEST_HELD_OUT:
-            trained = next(iter(kind.counts(data.train[name].examples).values()))
-            message = (
-                f"{trained} {noun} to train on in {steps} steps, and {held_out} held out to choose the checkpoint and the "
-                "threshold, are few: expect poor and unsteady scores. Fix: train on more data, or raise train.epochs"
-            )
-            warnings.warn(of_task(name, f"data.train: {message}"), LaminaWarning, stacklevel=4)
 
 
 def _finish(
