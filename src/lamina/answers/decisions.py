@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Strict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from lamina.answers.calibration import Calibration
 from lamina.errors import LaminaError
 
 Number = Annotated[float, Strict()]  # pydantic would also accept texts and booleans
+Share = Annotated[float, Strict(), Field(ge=0, le=1)]
 
 
 class Decision(BaseModel):
@@ -25,12 +26,18 @@ class Decision(BaseModel):
 
 
 class SpanDecision(Decision):
-    """The thresholds for "no answer" and the calibration of a span model."""
+    """The thresholds for "no answer" and the calibration of a span model.
+
+    Each is for some share of unanswerable questions. It is None where that is not known, as in runs of older versions.
+    """
 
     type: Literal["spans"] = "spans"
     threshold: Number = 0.0  # null odds above it mean "no answer"
     calibration: Calibration = Calibration()
     question_threshold: Number | None = None  # for all contexts of a question together; None: use `threshold`
+    unanswerable: Share | None = None  # share that the calibration is for
+    threshold_unanswerable: Share | None = None  # share that the thresholds are for
+    calibrated: Literal["labelled", "declared", "estimated"] | None = None  # how, after training; None: not at all
 
     @property
     def over_contexts(self) -> float:

@@ -52,7 +52,14 @@ class Spans(Questions):
         of_questions = None
         if several_contexts(data.examples):
             of_questions, _ = tune_threshold(*by_question(predictions, data.examples, settings.answer.across))
-        return SpanDecision(threshold=threshold, calibration=calibration, question_threshold=of_questions)
+        unanswerable = sum(not example.answers for example in data.examples) / len(data.examples)
+        return SpanDecision(
+            threshold=threshold,
+            calibration=calibration,
+            question_threshold=of_questions,
+            unanswerable=unanswerable,
+            threshold_unanswerable=0.5 if 0 < unanswerable < 1 else unanswerable,  # both kinds have equal weights
+        )
 
     def evaluate(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision | None = None
