@@ -7,7 +7,7 @@ If answerable and unanswerable questions are else as before, Bayes' rule gives t
     logit p' = logit p + logit S' - logit S
 
 - The calibrated softmax divides scores by the temperature T, so its bias grows by T (logit S' - logit S).
-- Null odds are scores too, so the threshold falls by as much.
+- Null odds are scores too, so the threshold falls by as much. A decision with a `NullCurve` has its threshold from there.
 - The share of given questions is estimated by expectation-maximisation: shift all p to the present S', then take their mean
   as the next S', until it does not change. This is the maximum of the likelihood.
 
@@ -18,12 +18,14 @@ ours, from the second derivative of the log-likelihood.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lamina.answers.calibration import Calibration
+from lamina.answers.calibration import Calibration, no_answer_chances
 from lamina.answers.decisions import SpanDecision
+from lamina.answers.decode import Prediction
 from lamina.utils.arrays import Doubles
 
 ROUNDS = 10_000
@@ -40,15 +42,14 @@ def logit(share: float) -> float:
 
 
 def can_shift(decision: SpanDecision) -> bool:
-    """Return whether the shares of the decision are known, and both kinds of question were among them."""
-    shares = (decision.unanswerable, decision.threshold_unanswerable)
-    return all(share is not None and 0 < share < 1 for share in shares)
+    """Return whether the share of unanswerable questions in the fit is known, and both kinds of question were in it."""
+    return decision.unanswerable is not None and 0 < decision.unanswerable < 1
 
 
 def shifted(decision: SpanDecision, unanswerable: float) -> SpanDecision:
     """Return the decision for another share of unanswerable questions, between 0 and 1. `can_shift` must be true.
 
-    >>> old = SpanDecision(calibration=Calibration(temperature=2.0), unanswerable=0.5, threshold_unanswerable=0.5)
+    >>> old = SpanDecision(calibration=Calibration(temperature=2.0), unanswerable=0.5)
     >>> new = shifted(old, 0.8)
     >>> round(new.threshold, 2), round(new.calibration.bias, 2)
     (-2.77, 2.77)
@@ -56,17 +57,29 @@ def shifted(decision: SpanDecision, unanswerable: float) -> SpanDecision:
     old, old_threshold = decision.unanswerable, decision.threshold_unanswerable
     assert old is not None and old_threshold is not None
     temperature, bias = decision.calibration.temperature, decision.calibration.bias
-    step = temperature * (logit(unanswerable) - logit(old_threshold))
-    of_questions = decision.question_threshold
+    if decision.curve is not None:
+        threshold = decision.curve.threshold(unanswerable)
+    else:
+        threshold = decision.threshold - temperature * (logit(unanswerable) - logit(old_threshold))
+    moved, of_questions = threshold - decision.threshold, decision.question_threshold
     return decision.model_copy(
         update={
-            "threshold": decision.threshold - step,
-            "question_threshold": None if of_questions is None else of_questions - step,
+            "threshold": threshold,
+            "question_threshold": None if of_questions is None else of_questions + moved,
             "calibration": Calibration(temperature, bias + temperature * (logit(unanswerable) - logit(old))),
             "unanswerable": unanswerable,
-            "threshold_unanswerable": unanswerable,
+            "calibrated": "declared",
         }
     )
+
+
+def estimate_from(decision: SpanDecision, predictions: Sequence[Prediction]) -> ShareEstimate:
+    """Return the share of unanswerable questions among predictions. `can_shift` must be true for the decision."""
+    if decision.curve is None:
+        assert decision.unanswerable is not None
+        return estimate_share(no_answer_chances(predictions, decision.calibration), decision.unanswerable)
+    odds = np.array([prediction.null_odds for prediction in predictions])
+    return estimate_share(decision.curve.chances(odds), 0.5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,15 @@ from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokenizer
 from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
-from lamina.scoring.predictions import by_question, calibrate, score_at, score_both, several_contexts, tune_threshold
+from lamina.scoring.predictions import (
+    by_question,
+    calibrate,
+    null_curve,
+    score_at,
+    score_both,
+    several_contexts,
+    tune_threshold,
+)
 from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
 from lamina.utils.run_folder import Run
@@ -52,13 +60,12 @@ class Spans(Questions):
         of_questions = None
         if several_contexts(data.examples):
             of_questions, _ = tune_threshold(*by_question(predictions, data.examples, settings.answer.across))
-        unanswerable = sum(not example.answers for example in data.examples) / len(data.examples)
         return SpanDecision(
             threshold=threshold,
             calibration=calibration,
             question_threshold=of_questions,
-            unanswerable=unanswerable,
-            threshold_unanswerable=0.5 if 0 < unanswerable < 1 else unanswerable,  # both kinds have equal weights
+            unanswerable=sum(not example.answers for example in data.examples) / len(data.examples),
+            curve=null_curve(predictions, data.examples),
         )
 
     def evaluate(
