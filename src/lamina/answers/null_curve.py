@@ -13,30 +13,14 @@ with F1 as the target. A fit can be held near an older curve, which then counts 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
+from lamina.answers.logistic import Line, fit_line, platt_targets, sigmoid
 from lamina.utils.arrays import Bools, Doubles
 
 FEWEST_OF_A_KIND = 5  # answerable, and unanswerable questions; a fit on fewer would be mostly chance
 FARTHEST = 100.0  # the greatest threshold and, negated, the least: null odds beyond it do not occur
-ROUNDS = 50
-RIDGE = 1e-6
-
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-
-
-class Line(NamedTuple):
-    """A logistic curve over the null odds: sigmoid(level + slope * odds)."""
-
-    level: Number
-    slope: Number
-
-    def at(self, odds: Doubles) -> Doubles:
-        """Return the values of the curve."""
-        return _sigmoid(self.level + self.slope * odds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +41,7 @@ class NullCurve:
         while high - low > 1e-6:
             middle = (low + high) / 2
             odds = np.array(middle)
-            null = _sigmoid(self.unanswerable.level + shift + self.unanswerable.slope * odds)
+            null = sigmoid(self.unanswerable.level + shift + self.unanswerable.slope * odds)
             low, high = (middle, high) if (1 - null) * self.f1.at(odds) > null else (low, middle)
         return (low + high) / 2
 
@@ -78,33 +62,10 @@ def fit_curve(
     if number.min() < FEWEST_OF_A_KIND:
         return None
     share = counts / (counts + len(odds)) if older is not None else 0.0
-    truth = np.where(has_answer, 1 / (number[1] + 2), (number[0] + 1) / (number[0] + 2))  # Platt's targets
+    truth = platt_targets(~has_answer)
     weights = len(odds) / (2 * number[has_answer.astype(int)])
     null = (1 - share) * truth + (share * older.unanswerable.at(odds) if older else 0.0)
     some = odds[has_answer]
     quality = np.clip(f1_if_answered[has_answer], 1 / (number[1] + 2), (number[1] + 1) / (number[1] + 2))
     quality = (1 - share) * quality + (share * older.f1.at(some) if older else 0.0)
-    return NullCurve(_fit_line(odds, null, weights, sign=1), _fit_line(some, quality, np.ones(len(some)), sign=-1))
-
-
-def _fit_line(x: Doubles, targets: Doubles, weights: Doubles, sign: int) -> Line:
-    """Return the curve with the least log loss, by Newton's method. A slope of the other sign becomes 0."""
-    centre, scale = float(x.mean()), float(x.std()) or 1.0
-    rows = np.stack([np.ones(len(x)), (x - centre) / scale], 1)  # [N, 2]
-    mean = float(np.average(targets, weights=weights))
-    found = np.array([np.log(mean / (1 - mean)), 0.0])
-    for _ in range(ROUNDS):
-        p = _sigmoid(rows @ found)
-        slopes = rows.T @ (weights * (targets - p)) - RIDGE * found
-        step = np.linalg.solve((rows.T * (weights * p * (1 - p))) @ rows + RIDGE * np.eye(2), slopes)
-        found = found + np.clip(step, -2.0, 2.0)
-        if np.abs(step).max() < 1e-9:
-            break
-    if sign * found[1] <= 0:
-        return Line(float(np.log(mean / (1 - mean))), 0.0)
-    return Line(float(found[0] - found[1] * centre / scale), float(found[1] / scale))
-
-
-def _sigmoid(values: Doubles) -> Doubles:
-    result: Doubles = 1 / (1 + np.exp(-np.clip(values, -60.0, 60.0)))
-    return result
+    return NullCurve(fit_line(odds, null, weights, least=0.0), fit_line(some, quality, np.ones(len(some)), most=0.0))

@@ -6,7 +6,7 @@ If answerable and unanswerable questions are else as before, Bayes' rule gives t
 
     logit p' = logit p + logit S' - logit S
 
-- The calibrated softmax divides scores by the temperature T, so its bias grows by T (logit S' - logit S).
+- The calibration divides the margin of "no answer" by the temperature T, so its bias grows by T (logit S' - logit S).
 - Null odds are scores too, so the threshold falls by as much. A decision with a `NullCurve` has its threshold from there.
 - The share of given questions is estimated by expectation-maximisation: shift all p to the present S', then take their mean
   as the next S', until it does not change. This is the maximum of the likelihood.
@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lamina.answers.calibration import Calibration, no_answer_chances
+from lamina.answers.calibration import no_answer_chances
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Prediction
 from lamina.utils.arrays import Doubles
@@ -49,6 +49,7 @@ def can_shift(decision: SpanDecision) -> bool:
 def shifted(decision: SpanDecision, unanswerable: float) -> SpanDecision:
     """Return the decision for another share of unanswerable questions, between 0 and 1. `can_shift` must be true.
 
+    >>> from lamina.answers.calibration import Calibration
     >>> old = SpanDecision(calibration=Calibration(temperature=2.0), unanswerable=0.5)
     >>> new = shifted(old, 0.8)
     >>> round(new.threshold, 2), round(new.calibration.bias, 2)
@@ -56,7 +57,8 @@ def shifted(decision: SpanDecision, unanswerable: float) -> SpanDecision:
     """
     old, old_threshold = decision.unanswerable, decision.threshold_unanswerable
     assert old is not None and old_threshold is not None
-    temperature, bias = decision.calibration.temperature, decision.calibration.bias
+    calibration = decision.calibration
+    temperature = calibration.temperature
     if decision.curve is not None:
         threshold = decision.curve.threshold(unanswerable)
     else:
@@ -66,7 +68,7 @@ def shifted(decision: SpanDecision, unanswerable: float) -> SpanDecision:
         update={
             "threshold": threshold,
             "question_threshold": None if of_questions is None else of_questions + moved,
-            "calibration": Calibration(temperature, bias + temperature * (logit(unanswerable) - logit(old))),
+            "calibration": replace(calibration, bias=calibration.bias + temperature * (logit(unanswerable) - logit(old))),
             "unanswerable": unanswerable,
             "calibrated": "declared",
         }
