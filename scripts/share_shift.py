@@ -40,7 +40,9 @@ class Questions:
         most = int(min(len(kinds[0]) / share, len(kinds[1]) / (1 - share)))
         total = most if size is None else min(size, most)
         sizes = (round(total * share), total - round(total * share))
-        return np.concatenate([self.random.choice(kind, count, replace=False) for kind, count in zip(kinds, sizes, strict=True)])
+        return np.concatenate(
+            [self.random.choice(kind, count, replace=False) for kind, count in zip(kinds, sizes, strict=True)]
+        )
 
     def of(self, numbers: Longs) -> tuple[list[Prediction], list[Example]]:
         return [self.predictions[n] for n in numbers], [self.examples[n] for n in numbers]

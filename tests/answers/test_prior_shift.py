@@ -32,9 +32,7 @@ def predictions(odds: Doubles) -> list[Prediction]:
 
 def decision(share: float) -> SpanDecision:
     """Return the right decision for a share, with the threshold of training: for equal shares."""
-    return SpanDecision(
-        threshold=1e-9, calibration=Calibration(TEMPERATURE, TEMPERATURE * logit(share)), unanswerable=share
-    )
+    return SpanDecision(threshold=1e-9, calibration=Calibration(TEMPERATURE, TEMPERATURE * logit(share)), unanswerable=share)
 
 
 @given(old=SHARES, new=SHARES, odds=st.floats(-8, 8))
@@ -74,7 +72,7 @@ def test_a_lower_f1_lowers_the_threshold() -> None:
     odds, has_answer = drawn(0.5, 20_000)
     thresholds = []
     for quality in (1.0, 0.5, 0.1):
-        curve = fit_curve(odds, quality * has_answer, has_answer)
+        curve = fit_curve(odds, np.where(has_answer, quality, 0.0), has_answer)
         assert curve is not None
         thresholds.append(curve.threshold(0.5))
     assert thresholds == sorted(thresholds, reverse=True)

@@ -54,9 +54,7 @@ def test_fifty_questions_do_not_spoil_a_good_decision() -> None:
     test = world(3000, 0.5, seed=1)
     found = [refit(GOOD, *world(50, 0.5, seed=seed)) for seed in range(10, 22)]
     alone = [refit(SpanDecision(), *world(50, 0.5, seed=seed)) for seed in range(10, 22)]
-    errors, errors_alone = (
-        [measure(replies_of(one, test[0]), test[1], 0.5)["ece"] for one in some] for some in (found, alone)
-    )
+    errors, errors_alone = ([measure(replies_of(one, test[0]), test[1], 0.5)["ece"] for one in some] for some in (found, alone))
     assert np.mean([lost(one, test) for one in found]) < 0.5
     assert np.mean(errors) < 0.05
     assert np.mean(errors) < np.mean(errors_alone)

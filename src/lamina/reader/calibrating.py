@@ -72,7 +72,7 @@ def calibrate(
     """Return the model with its new decision, and the report. `Reader.calibrate` describes the arguments."""
     if data is None and shares.new is None:
         raise LaminaError(
-            "calibrate: there is nothing to calibrate with. Fix: give questions with --data, a share with --unanswerable, or both"
+            "calibrate: there is nothing to calibrate with. Fix: give questions (--data), a share (--unanswerable), or both"
         )
     trained, (name, options) = reader.trained, reader.task(task)
     if kind_of(options) is not SPANS:
@@ -99,7 +99,7 @@ def _with_share(decision: SpanDecision, old: float | None) -> SpanDecision:
         return decision
     if decision.unanswerable is not None:
         raise LaminaError(
-            f"--old-unanswerable: the model was fitted for a share of {decision.unanswerable:.3f} and stores it. Fix: leave it out"
+            f"--old-unanswerable: the model stores the share that it was fitted for, {decision.unanswerable:.3f}. Fix: leave it out"
         )
     return decision.model_copy(update={"unanswerable": old})
 

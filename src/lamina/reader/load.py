@@ -31,7 +31,8 @@ class Reader(QuestionReader, SentenceReader):
     """A trained model. It answers questions, classifies and compares sentences, or both, as its tasks allow.
 
     `lamina.load` returns one. `answer` answers questions from texts. `classify`, `similarity` and `embed` read sentences.
-    `evaluate` and `predictions` read whole datasets. `save` and `push_to_hub` write the model.
+    `evaluate` and `predictions` read whole datasets. `calibrate` returns a reader for other questions. `save` and
+    `push_to_hub` write the model.
     """
 
     def save(self, folder: str | Path, *, license: str | None = None, weights: Literal["float32", "int8"] = "float32") -> Run:

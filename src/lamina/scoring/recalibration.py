@@ -101,9 +101,7 @@ def _calibration(
     )
 
 
-def _question_threshold(
-    grouped: Sequence[Prediction], whole: Sequence[Example], unanswerable: float | None
-) -> float | None:
+def _question_threshold(grouped: Sequence[Prediction], whole: Sequence[Example], unanswerable: float | None) -> float | None:
     curve = null_curve(grouped, whole)
     return None if curve is None else curve.threshold(share_of(whole) if unanswerable is None else unanswerable)
 
