@@ -125,7 +125,7 @@ def test_an_unknown_share_is_asked_for(reader: lamina.Reader, calibrated: lamina
     new, report = reader.calibrate(unanswerable=0.5, old_unanswerable=0.2)
     assert report["before"]["unanswerable"] == 0.2
     assert new.threshold == pytest.approx(-1.386, abs=1e-3) == -new.calibration.bias
-    with pytest.raises(lamina.LaminaError, match=r"the model stores the share that it was fitted for, 0\.317\. Fix: "):
+    with pytest.raises(lamina.LaminaError, match=r"the model stores the share of its fit, 0\.317\. Fix: "):
         calibrated.calibrate(unanswerable=0.5, old_unanswerable=0.2)
 
 

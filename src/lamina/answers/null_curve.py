@@ -2,8 +2,8 @@
 
 `NullCurve` has two logistic curves: the probability that a question is unanswerable, and the F1 of the best candidate if it
 is answerable. To answer pays as long as the expected F1 exceeds the probability of "no answer". The threshold is where
-both are equal. A fit uses all questions, so that the threshold varies less than the maximum of a score over thresholds: on
-50 questions the lost F1 was a third (docs/log.md).
+both are equal. A fit uses all questions, so that the threshold varies less than the maximum of a score over thresholds
+(docs/log.md).
 
 The curve of "unanswerable" is Platt's method, with his targets for few questions (Platt 1999). It is fitted with equal
 weights of both kinds, and moves by the logit of the share (`lamina.answers.prior_shift`). The curve of F1 is the same method

@@ -99,7 +99,7 @@ def _with_share(decision: SpanDecision, old: float | None) -> SpanDecision:
         return decision
     if decision.unanswerable is not None:
         raise LaminaError(
-            f"--old-unanswerable: the model stores the share that it was fitted for, {decision.unanswerable:.3f}. Fix: leave it out"
+            f"--old-unanswerable: the model stores the share of its fit, {decision.unanswerable:.3f}. Fix: leave it out"
         )
     return decision.model_copy(update={"unanswerable": old})
 

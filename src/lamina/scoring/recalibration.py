@@ -17,12 +17,12 @@ from lamina.answers.confidence import ordered_confidences
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.formats import predictions_json
-from lamina.answers.null_curve import FEWEST_OF_A_KIND
+from lamina.answers.null_curve import FEWEST_OF_A_KIND, NullCurve
 from lamina.answers.prior_shift import can_shift, shifted
 from lamina.data.examples import Example
 from lamina.errors import LaminaError
-from lamina.scoring.predictions import by_question, null_curve, references, right, several_contexts
-from lamina.scoring.squad import class_weights, question_scores
+from lamina.scoring.predictions import by_question, f1_if_answered, null_curve, references, right, several_contexts
+from lamina.scoring.squad import balanced_threshold, class_weights, question_scores
 
 PRIOR = 20.0  # questions that the older decision counts as
 FOLDS = 5
@@ -55,7 +55,7 @@ def refit(
     curve = null_curve(predictions, examples, older=None if older is None else older.curve, counts=PRIOR)
     if curve is None:
         raise LaminaError("data: the model finds no candidates for these questions. Fix: check that the contexts have texts")
-    threshold = curve.threshold(share)
+    threshold = _threshold(curve, predictions, examples, share)
     of_questions = decision.question_threshold
     if several_contexts(examples):
         grouped, whole = by_question(predictions, examples, across)
@@ -89,6 +89,19 @@ def share_of(examples: Sequence[Example]) -> float:
     return sum(not example.answers for example in examples) / len(examples)
 
 
+def _threshold(curve: NullCurve, predictions: Sequence[Prediction], examples: Sequence[Example], share: float) -> float:
+    """Return the threshold of the curve, or the nearest one whose F1 is within one standard error of the best.
+
+    With few questions it is that of the curve. With many, it is not worse where the curve does not fit.
+    """
+    odds = np.array([prediction.null_odds for prediction in predictions])
+    has_answer = np.array([bool(example.answers) for example in examples])
+    answered, centre = f1_if_answered(predictions, examples), curve.threshold(share)
+    found, _ = balanced_threshold(odds, answered, has_answer, tolerance=1.0, unanswerable=share, centre=centre)
+    between = (odds > min(found, centre)) & (odds <= max(found, centre))
+    return found if between.any() else centre
+
+
 def _calibration(
     older: SpanDecision | None, predictions: Sequence[Prediction], examples: Sequence[Example], share: float
 ) -> Calibration:
@@ -103,7 +116,9 @@ def _calibration(
 
 def _question_threshold(grouped: Sequence[Prediction], whole: Sequence[Example], unanswerable: float | None) -> float | None:
     curve = null_curve(grouped, whole)
-    return None if curve is None else curve.threshold(share_of(whole) if unanswerable is None else unanswerable)
+    return (
+        None if curve is None else _threshold(curve, grouped, whole, share_of(whole) if unanswerable is None else unanswerable)
+    )
 
 
 def _weights(examples: Sequence[Example], share: float) -> Any:
