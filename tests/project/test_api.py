@@ -135,7 +135,18 @@ def test_the_user_script_uses_every_public_name() -> None:
     found = set(re.findall(r"lamina\.(\w+)", SCRIPT.read_text()))
     assert found == set(lamina.__all__)
     methods = {name for name in dir(lamina.Reader) if not name.startswith("_") and callable(getattr(lamina.Reader, name))}
-    shown = {"answer", "classify", "embed", "evaluate", "predict", "predictions", "push_to_hub", "save", "similarity"}
+    shown = {
+        "answer",
+        "calibrate",
+        "classify",
+        "embed",
+        "evaluate",
+        "predict",
+        "predictions",
+        "push_to_hub",
+        "save",
+        "similarity",
+    }
     assert shown < methods and all(re.search(rf"\b{name}\(", SCRIPT.read_text()) for name in shown)
 
 

@@ -36,6 +36,7 @@ QUESTIONS = (
     "docs/train-less.md",
     "docs/several-texts.md",
     "docs/evaluate.md",
+    "docs/calibrate.md",
     "docs/analyze.md",
     "docs/migrating.md",
     "docs/techniques/index.md",
@@ -59,13 +60,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_user_files(folder: Path) -> None:
-    """Write my.csv, my-dev.csv, report.pdf, the folder texts, and moods.toml of the page with its tables."""
+    """Write my.csv, my-dev.csv, questions.csv, report.pdf, the folder texts, and moods.toml of the page with its tables."""
     examples = load_examples("fables/dev")
     for name, some in (("my.csv", examples[:60]), ("my-dev.csv", examples[60:80])):
         with (folder / name).open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["question", "context", "answer"])
             rows.writerows([e.question, e.context, e.answers[0].text if e.answers else ""] for e in some)
+    with (folder / "questions.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["question", "context"], *([e.question, e.context] for e in examples[80:120])])
     for name, source, count in (("moods.csv", "fables/sentiment/train", 40), ("moods-dev.csv", "fables/sentiment/dev", 10)):
         with (folder / name).open("w", encoding="utf-8", newline="") as file:
             labelled = [[one.first, "good" if one.label in ("3", "4") else "bad"] for one in load_sentences(source)[:count]]

@@ -47,6 +47,13 @@ def score(reader: lamina.Reader, examples: list[lamina.Example]) -> float:
     return float(scores["tuned"]["f1"])
 
 
+def calibrate(reader: lamina.Reader, examples: list[lamina.Example]) -> lamina.Reader:
+    fitted, report = reader.calibrate(examples, unanswerable=0.5)
+    shifted, _ = fitted.calibrate(unanswerable=0.3)
+    print(report["before"]["f1"], report["after"]["f1"], shifted.threshold)
+    return shifted
+
+
 def share(reader: lamina.Reader) -> str:
     saved: lamina.Run = reader.save("models/mine", license="apache-2.0")
     print(saved.path)

@@ -46,7 +46,7 @@ def test_a_finished_run_answers_with_its_threshold_and_calibration(runs: Path) -
 
 
 def vars_of(decision: SpanDecision) -> dict[str, object]:
-    return decision.model_dump(mode="json", exclude={"type", "question_threshold"})
+    return decision.model_dump(mode="json", exclude={"type"}, exclude_none=True)
 
 
 def test_finished_run_has_its_old_scores(runs: Path) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Strict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from lamina.answers.calibration import Calibration
+from lamina.answers.null_curve import NullCurve
 from lamina.errors import LaminaError
 
 Number = Annotated[float, Strict()]  # pydantic would also accept texts and booleans
+Share = Annotated[float, Strict(), Field(ge=0, le=1)]
 
 
 class Decision(BaseModel):
@@ -31,11 +33,27 @@ class SpanDecision(Decision):
     threshold: Number = 0.0  # null odds above it mean "no answer"
     calibration: Calibration = Calibration()
     question_threshold: Number | None = None  # for all contexts of a question together; None: use `threshold`
+    unanswerable: Share | None = None  # share of unanswerable questions in the fit; None: not known, as in older runs
+    curve: NullCurve | None = None  # the best threshold for any share; None: not fitted
+    calibrated: Literal["labelled", "declared", "estimated"] | None = None  # how, after training; None: not at all
 
     @property
     def over_contexts(self) -> float:
         """The threshold for a question over all of its contexts."""
         return self.threshold if self.question_threshold is None else self.question_threshold
+
+    @property
+    def fitted(self) -> bool:
+        """Whether anything was fitted; not for a checkpoint of another library."""
+        return self.calibrated is not None or self.threshold != 0 or self.calibration != Calibration()
+
+    @property
+    def threshold_unanswerable(self) -> float | None:
+        """The share of unanswerable questions that the threshold is for: one half where training gave both kinds equal weights.
+
+        Without a fit, "no answer" wins if its score is the greatest. This is right for the share of the training data.
+        """
+        return self.unanswerable if self.calibrated is not None or not self.fitted else 0.5
 
 
 class AnswerabilityDecision(Decision):

@@ -32,7 +32,7 @@ def examples_of(
             start is searched in the context.
         name: What to call the data in messages.
         duplicate_ids: "error" or "rename", for ids that occur twice.
-        answers: "check", or "ignore" to read questions for predicting.
+        answers: "check", "ignore" to read questions for predicting, or "optional" if the rows may have no answers at all.
 
     Raises:
         LaminaError: If a row has a problem. The message names the row, counted from 1.

@@ -217,7 +217,7 @@ class _MultiContextWalker:
         texts = self._texts(qa, faults)
         contexts = [_contents(k, paragraph, faults) for k, paragraph in enumerate(paragraphs)]
         held = [
-            _held(k, paragraph, context, texts, faults) if self.answers == "check" else ()
+            _held(k, paragraph, context, texts, faults) if self.answers != "ignore" else ()
             for k, (paragraph, context) in enumerate(zip(paragraphs, contexts, strict=True))
         ]
         if faults:
@@ -252,7 +252,7 @@ class _MultiContextWalker:
         return unique
 
     def _texts(self, qa: Mapping[str, object], faults: list[tuple[str, Fault]]) -> list[str]:
-        if self.answers == "ignore":
+        if self.answers == "ignore" or (self.answers == "optional" and given_answers(qa) is MISSING):
             return []
         try:
             stated = stated_answers(given_answers(qa), None)

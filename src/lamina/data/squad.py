@@ -35,7 +35,7 @@ from lamina.errors import LaminaError
 from lamina.utils.files import check_apart, compress, write_atomically
 
 DuplicateIds = Literal["error", "rename"]
-AnswerChecking = Literal["check", "ignore"]
+AnswerChecking = Literal["check", "ignore", "optional"]  # "optional": a question may have no field for answers
 _KNOWN_FIELDS: Final = frozenset(
     ("id", "question", "context", "answers", "answer", "answer_start", "is_impossible", "title", "article", "group")
 )
@@ -66,7 +66,8 @@ class CheckedQuestion:
 def read(path: Path, *, duplicate_ids: DuplicateIds = "error", answers: AnswerChecking = "check") -> list[Example]:
     """Return all examples of a file. The first problem raises LaminaError.
 
-    ``answers="ignore"`` reads the questions without their answers, for predicting.
+    ``answers="ignore"`` reads the questions without their answers, for predicting. With ``answers="optional"`` a question
+    without any field for answers has none.
     """
     return examples_without_problems(walk_files(Path(path), duplicate_ids, answers))
 
@@ -218,7 +219,7 @@ class _SquadWalker:
             faults.append(Fault(what, "write it or remove the question"))
         own_id = _own_id(record, faults)
         unique = self._unique_id(own_id, faults)
-        answers = () if self._answers == "ignore" else gold_answers(record, faults)
+        answers = () if self._unlabelled(record) else gold_answers(record, faults)
         example = None
         if what is None and isinstance(question, str) and answers is not None:
             group = self._groups.setdefault((own_id, question), unique)
@@ -228,6 +229,10 @@ class _SquadWalker:
             self._counts.answers += len(answers)
         problems = tuple(Problem(record.file, record.place, fault.what, fault.fix) for fault in faults)
         return CheckedQuestion(example, problems, frozenset(record.fields) - _KNOWN_FIELDS)
+
+    def _unlabelled(self, record: QuestionRecord) -> bool:
+        absent = record.answers is MISSING and record.fields.get("is_impossible") is None
+        return self._answers == "ignore" or (self._answers == "optional" and absent)
 
     def _unique_id(self, own_id: str, faults: list[Fault]) -> str:
         unique = self._ids.unique(own_id)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -21,7 +21,7 @@ from lamina.reader.sentences import Label, SentenceReader, Text
 from lamina.runs.load import load_trained
 from lamina.tasks.kind import DataLike, ScoreTable
 from lamina.utils.files import expanded
-from lamina.utils.progress import Progress
+from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 from lamina.utils.shipped import READER
 
@@ -32,7 +32,8 @@ class Reader(QuestionReader, SentenceReader):
     """A trained model. It answers questions, classifies and compares sentences, or both, as its tasks allow.
 
     `lamina.load` returns one. `answer` answers questions from texts. `classify`, `similarity` and `embed` read sentences.
-    `evaluate` and `predictions` read whole datasets. `save` and `push_to_hub` write the model.
+    `evaluate` and `predictions` read whole datasets. `calibrate` returns a reader for other questions. `save` and
+    `push_to_hub` write the model.
     """
 
     def save(self, folder: str | Path, *, license: str | None = None, weights: Literal["float32", "int8"] = "float32") -> Run:
@@ -60,6 +61,43 @@ class Reader(QuestionReader, SentenceReader):
         if weights not in ("float32", "int8"):
             raise ValueError(f'weights must be "float32" or "int8", not {weights!r}')
         return save(self.trained, expanded(folder), license=license, weights=weights)
+
+    def calibrate(
+        self,
+        data: DataLike | None = None,
+        *,
+        unanswerable: float | None = None,
+        old_unanswerable: float | None = None,
+        task: str | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Reader, dict[str, Any]]:
+        """Return a reader with another threshold and confidences, for questions as they are in use, and a report.
+
+        Labelled questions fit both; 50 suffice. Without labels, both are shifted to the share of unanswerable questions in
+        use. It is `unanswerable`, or else estimated from the questions. This reader does not change, and both share the model.
+
+        >>> calibrated, report = reader.calibrate(unanswerable=0.5)  # doctest: +SKIP
+        >>> calibrated.save("models/calibrated")  # doctest: +SKIP
+
+        Args:
+            data: Questions with their contexts, as `evaluate` takes them. Data without any answer counts as unlabelled.
+            unanswerable: The share of unanswerable questions in use, between 0 and 1. None for that of the data.
+            old_unanswerable: The share that the model was fitted for, if the model does not know it.
+            task: The task to calibrate, if the model has several that answer questions.
+            progress: Where progress goes; nowhere if None.
+
+        Returns:
+            The new reader, and the report that ``lamina calibrate --json`` prints: decisions and scores before and after.
+
+        Raises:
+            LaminaError: The data cannot be read or is too small, the old share is not known, or the model has no spans.
+            ValueError: A share is not between 0 and 1.
+        """
+        from lamina.reader.calibrating import Shares, calibrate
+
+        shares = Shares(unanswerable, old_unanswerable)
+        trained, report = calibrate(self, data, shares, task=task, progress=progress or Silent())
+        return Reader(trained), report
 
     def push_to_hub(
         self,

@@ -30,7 +30,14 @@ _METRICS = {  # score in scores.json -> (metric of the hub, name in the card)
 
 
 def model_card(
-    recipe: Recipe, scores: ScoreTable | None, *, name: str, parameters: int, version: str, license: str | None = None
+    recipe: Recipe,
+    scores: ScoreTable | None,
+    *,
+    name: str,
+    parameters: int,
+    version: str,
+    license: str | None = None,
+    calibrated: bool = False,
 ) -> str:
     """Return the text of README.md, with the YAML front matter of the hub.
 
@@ -41,6 +48,7 @@ def model_card(
         parameters: The number of parameters of the model.
         version: The version of Lamina that wrote the folder.
         license: The license of the model, as the hub abbreviates it; None leaves it out.
+        calibrated: Whether the threshold was calibrated after training.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -81,7 +89,7 @@ def model_card(
         "## Scores",
         _score_text(recipe, rows),
         "## Limits",
-        _limits(recipe),
+        _limits(recipe, calibrated),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -187,7 +195,7 @@ def _score_text(recipe: Recipe, rows: list[tuple[str, str, float]]) -> str:
     return "\n".join([*lines, "\nNothing was fitted on the dev set. `scores.json` has all scores."])
 
 
-def _limits(recipe: Recipe) -> str:
+def _limits(recipe: Recipe, calibrated: bool) -> str:
     lines = [
         f"- A window has at most {recipe.window.length} tokens; longer texts are read in several windows.",
         "- The scores hold for texts like those of the training data. Measure the model on your own texts first.",
@@ -196,5 +204,6 @@ def _limits(recipe: Recipe) -> str:
         lines.append("- An answer is a quoted span of the text. The model does not compute, combine or translate.")
         fitted = all(task.data.train and task.data.holdout for task in spans)
         threshold = "was fitted on the held-out split" if fitted else "was not fitted on any text"
+        threshold = "was calibrated after training, with `lamina calibrate`" if calibrated else threshold
         lines.append(f"- The threshold for no answer {threshold}. Other texts may need another one.")
     return "\n".join(lines)

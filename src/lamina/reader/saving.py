@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from safetensors.torch import save_file
 
+from lamina.answers.decisions import SpanDecision
 from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.families import run_name
 from lamina.encoder.files import tensor_names
@@ -24,7 +25,7 @@ from lamina.training.task_group import decisions_json
 from lamina.utils.files import make_folder, read_json, replacing, write_atomically, write_json
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-__all__ = ["Precision", "push", "save"]
+__all__ = ["Precision", "check_new", "push", "save", "stored_precision"]
 
 Precision = Literal["float32", "int8"]
 
@@ -46,8 +47,7 @@ def save(
         license: The license of the model, for its card.
         weights: "int8" rounds the weights to 8 bits, and leaves out a pooler that no head reads.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LaminaError(f"{folder}: exists and is not empty. Fix: save into a new folder")
+    check_new(folder)
     make_folder(folder)
     run = Run(folder)
     stored, config = _weights(trained), trained.model.encoder.config
@@ -68,10 +68,17 @@ def save(
         parameters=sum(parameter.numel() for parameter in trained.model.parameters()),
         version=versions()["lamina-qa"],
         license=license,
+        calibrated=_calibrated(trained),
     )
     write_atomically(folder / "README.md", card.encode())
     run.finish(without_folders({**_info(trained), "weights": weights}))  # last: a folder with run.json is complete
     return run
+
+
+def check_new(folder: Path) -> None:
+    """Raise LaminaError if a folder exists and is not empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise LaminaError(f"{folder}: exists and is not empty. Fix: save into a new folder")
 
 
 def push(
@@ -147,11 +154,22 @@ def _packed(trained: Trained, weights: Weights) -> tuple[Weights, EncoderConfig]
 
 
 def _scores(trained: Trained) -> ScoreTable | None:
-    """Return the scores of the run on its dev set, if there are any."""
-    if trained.run is None or not trained.run.scores.is_file():
+    """Return the scores of the run on its dev set, if there are any. A model that was calibrated later has others."""
+    if trained.run is None or not trained.run.scores.is_file() or _calibrated(trained):
         return None
     scores: ScoreTable = read_json(trained.run.scores)
     return scores
+
+
+def _calibrated(trained: Trained) -> bool:
+    decisions = [trained.decision(name) for name in trained.recipe.tasks]
+    return any(isinstance(decision, SpanDecision) and decision.calibrated is not None for decision in decisions)
+
+
+def stored_precision(trained: Trained) -> Precision:
+    """Return the precision of the weights in the folder that a model was loaded from."""
+    info: RunInfo = {} if trained.run is None else trained.run.read_info()
+    return "int8" if info.get("weights") == "int8" else "float32"
 
 
 def _info(trained: Trained) -> RunInfo:

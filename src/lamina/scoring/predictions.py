@@ -13,11 +13,13 @@ from lamina.answers.across_contexts import together
 from lamina.answers.calibration import Calibration, fit_calibration
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.formats import predictions_json
+from lamina.answers.null_curve import NullCurve, fit_curve
 from lamina.data.examples import Answer, Example
 from lamina.data.splits import questions_of
 from lamina.data.training_sets import sources_of
 from lamina.scoring.korquad import score_composed, score_korquad
 from lamina.scoring.squad import balanced_threshold, exact, f1, score_squad2
+from lamina.utils.arrays import Doubles
 
 Scores = dict[str, float]
 
@@ -33,15 +35,38 @@ def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example
     The threshold is the one nearest to 0 within one standard error of the best mean. The mean of the two replaces the plain
     F1, because the share of unanswerable questions may differ between these examples and the model's use.
     """
-    answered = [
-        max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
-        for p, e in zip(predictions, examples, strict=True)
-    ]
     odds = np.array([p.null_odds for p in predictions])
     has_answer = np.array([bool(e.answers) for e in examples])
-    _, best = balanced_threshold(odds, np.array(answered), has_answer)
-    threshold, _ = balanced_threshold(odds, np.array(answered), has_answer, tolerance=1.0)
+    answered = f1_if_answered(predictions, examples)
+    _, best = balanced_threshold(odds, answered, has_answer)
+    threshold, _ = balanced_threshold(odds, answered, has_answer, tolerance=1.0)
     return threshold, 100 * best
+
+
+def f1_if_answered(predictions: Sequence[Prediction], examples: Sequence[Example]) -> Doubles:
+    """Return the F1 of the best candidates, [N] from 0 to 1. For an unanswerable question, 1 if there is none, else 0."""
+    return np.array(
+        [
+            max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
+            for p, e in zip(predictions, examples, strict=True)
+        ]
+    )
+
+
+def null_curve(
+    predictions: Sequence[Prediction], examples: Sequence[Example], *, older: NullCurve | None = None, counts: float = 0.0
+) -> NullCurve | None:
+    """Return the curve that gives the threshold for any share of unanswerable questions, or None with too few questions.
+
+    An older curve counts as `counts` questions.
+    """
+    rows = [(p, e) for p, e in zip(predictions, examples, strict=True) if p.candidates]
+    if not rows:
+        return None
+    some, own = zip(*rows, strict=True)
+    odds = np.array([p.null_odds for p in some])
+    has_answer = np.array([bool(e.answers) for e in own])
+    return fit_curve(odds, f1_if_answered(some, own), has_answer, older=older, counts=counts)
 
 
 def calibrate(predictions: Sequence[Prediction], examples: Sequence[Example]) -> Calibration:

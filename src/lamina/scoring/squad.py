@@ -233,17 +233,24 @@ def listed(questions: Sequence[str], noun: str) -> str:
 
 
 def balanced_threshold(
-    odds: Doubles, f1_if_answered: Doubles, has_answer: Bools, *, tolerance: float = 0.0
+    odds: Doubles,
+    f1_if_answered: Doubles,
+    has_answer: Bools,
+    *,
+    tolerance: float = 0.0,
+    unanswerable: float = 0.5,
+    centre: float = 0.0,
 ) -> tuple[float, float]:
     """Return the threshold on the null odds that maximises the mean of HasAns_f1 and NoAns_f1, and that mean (from 0 to 1).
 
     A question gets "no answer" iff its odds exceed the threshold. `f1_if_answered` [N] is its F1 otherwise: for an
-    unanswerable one, 1 if the prediction is empty, else 0. Equal weights of both kinds make the choice independent of their
-    shares, which differ between the held-out split and the data in use. With one kind only, it is the plain F1.
+    unanswerable one, 1 if the prediction is empty, else 0. NoAns_f1 has the weight `unanswerable` in the mean. Equal weights
+    make the choice independent of the shares of both kinds, which differ between the held-out split and the data in use.
+    With one kind only, it is the plain F1.
 
-    Candidates are the midpoints between neighbouring odds, and 1 beyond either end. Among equal scores, the one nearest to 0
-    wins. Scores are equal if they differ from the best by at most `tolerance` standard errors of the difference. With few
-    questions the top of the curve is flat and noisy, so the position of the maximum is chance.
+    Candidates are the midpoints between neighbouring odds, and 1 beyond either end. Among equal scores, the one nearest to
+    `centre` wins. Scores are equal if they differ from the best by at most `tolerance` standard errors of the difference.
+    With few questions the top of the curve is flat and noisy, so the position of the maximum is chance.
     """
     odds, f1_if_answered = np.asarray(odds, np.float64), np.asarray(f1_if_answered, np.float64)
     has_answer = np.asarray(has_answer, np.bool_)
@@ -251,7 +258,7 @@ def balanced_threshold(
         raise LaminaError(
             "odds: a null threshold needs at least one question, and finite odds. Fix: give finite odds of some questions"
         )
-    weights = _class_weights(has_answer)  # [N]
+    weights = class_weights(has_answer, unanswerable)  # [N]
     order = np.argsort(odds, kind="stable")
     gains = (weights * (f1_if_answered - ~has_answer))[order]  # [N] of answering instead of "no answer"
     values, firsts = np.unique(odds[order], return_index=True)  # [V] different odds, and the first index of each
@@ -261,16 +268,17 @@ def balanced_threshold(
     thresholds = np.concatenate([[values[0] - 1], _between(values), [values[-1] + 1]])  # [V + 1]
     error = np.sqrt(np.abs(squares - squares[scores.argmax()]))  # [V + 1] only questions between two thresholds differ
     equals = np.flatnonzero(scores >= scores.max() - tolerance * error - 1e-12)
-    best = equals[np.argmin(np.abs(thresholds[equals]))]
+    best = equals[np.argmin(np.abs(thresholds[equals] - centre))]
     return float(thresholds[best]), float(scores[best])
 
 
-def _class_weights(has_answer: Bools) -> Doubles:
-    """Return the weight of each question in the score: half for each kind, or all for the only kind."""
+def class_weights(has_answer: Bools, unanswerable: float = 0.5) -> Doubles:
+    """Return weights of questions, [N], with the sum 1. `unanswerable` is that of one kind; the only kind has all."""
     answerable = int(has_answer.sum())
     counts = np.where(has_answer, answerable, len(has_answer) - answerable)
-    kinds = 1 if answerable in (0, len(has_answer)) else 2
-    return 1.0 / (kinds * counts)
+    if answerable in (0, len(has_answer)):
+        return 1.0 / counts
+    return np.where(has_answer, 1 - unanswerable, unanswerable) / counts
 
 
 def _between(values: Doubles) -> Doubles:

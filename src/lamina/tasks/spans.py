@@ -20,6 +20,7 @@ from lamina.scoring.bertvision import bertvision_legacy, gold_pieces
 from lamina.scoring.predictions import (
     by_question,
     calibrate,
+    null_curve,
     score_at,
     score_both,
     score_sources,
@@ -60,7 +61,13 @@ class Spans(Questions):
         of_questions = None
         if several_contexts(data.examples):
             of_questions, _ = tune_threshold(*by_question(predictions, data.examples, settings.answer.across))
-        return SpanDecision(threshold=threshold, calibration=calibration, question_threshold=of_questions)
+        return SpanDecision(
+            threshold=threshold,
+            calibration=calibration,
+            question_threshold=of_questions,
+            unanswerable=sum(not example.answers for example in data.examples) / len(data.examples),
+            curve=null_curve(predictions, data.examples),
+        )
 
     def evaluate(
         self, outputs: SpanLogits, data: Data[Example], settings: SpanSettings, decision: SpanDecision | None = None
