@@ -254,6 +254,7 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         "heads": infos[0].get("heads", {}),
         "parameters": infos[0].get("parameters", {}),
         "windows": infos[0].get("windows", []),
+        "language": infos[0].get("language"),
         "average": {"members": described, **about},
         "tasks": decisions_json(decisions),
     }

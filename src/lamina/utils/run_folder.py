@@ -51,6 +51,7 @@ class RunInfo(TypedDict, total=False):
     heads: dict[str, HeadInfo]  # by task; only those with head.start
     synonyms: list[str]  # checksums of the files
     windows: list[str]  # fingerprints of the training splits, then of the held-out splits
+    language: str | None  # of the training texts of questions; None if unclear, missing in runs of older versions
     device: str
     threads: int
     parameters: Mapping[str, object]
