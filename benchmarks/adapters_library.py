@@ -39,7 +39,7 @@ def main() -> None:
     from lamina.encoder.load import minilm_folder
     from ours import Ours
 
-    options = parser(__doc__ or "", questions=1000, data=["squad2-train-assembled"], repeats=3)
+    options = parser(__doc__ or "", questions=1000, data=["squad2-train-31k"], repeats=3)
     options.add_argument("--old", required=True, help="the python of an environment with the adapters library")
     options.add_argument("--seconds", type=float, default=20, help="minimum time of a turn (default %(default)s)")
     given = options.parse_args()

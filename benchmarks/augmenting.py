@@ -34,7 +34,7 @@ SIDES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    options = parser(__doc__ or "", questions=400, data=["squad2-train-assembled"], repeats=3)
+    options = parser(__doc__ or "", questions=400, data=["squad2-train-31k"], repeats=3)
     options.add_argument("--epochs", type=int, default=3, help="epochs of a turn (default %(default)s)")
     given = options.parse_args()
     use_threads(given.threads)

@@ -34,7 +34,7 @@ BEST = [f"best-flags, {size} at once" for size in (BATCH, LARGER_BATCH)]
 
 
 def main() -> None:
-    options = parser(__doc__ or "", questions=5000, data=["squad2-train-assembled"], repeats=3)
+    options = parser(__doc__ or "", questions=5000, data=["squad2-train-31k"], repeats=3)
     options.add_argument("--seconds", type=float, default=20, help="minimum time of a turn (default %(default)s)")
     options.add_argument("--only", nargs="*", choices=[*RECIPES, "transformers"], default=[*RECIPES, "transformers"])
     given = options.parse_args()

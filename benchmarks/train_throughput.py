@@ -42,7 +42,7 @@ EPOCHS = 100  # the maximum of their side; the time ends a turn before
 
 
 def main() -> None:
-    options = parser(__doc__ or "", questions=1000, data=["squad2-train-assembled"], repeats=3)
+    options = parser(__doc__ or "", questions=1000, data=["squad2-train-31k"], repeats=3)
     options.add_argument("--seconds", type=float, default=20.0, help="minimum time of a turn (default %(default)s)")
     given = options.parse_args()
     use_threads(given.threads)

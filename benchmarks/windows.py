@@ -27,9 +27,7 @@ OPTIONS = WindowOptions(length=LENGTH, overlap=OVERLAP, query=64)
 
 
 def main() -> None:
-    options = parser(
-        __doc__ or "", questions=20_000, data=["squad2-train-assembled", "squad2-dev-cs224n"], repeats=5
-    ).parse_args()
+    options = parser(__doc__ or "", questions=20_000, data=["squad2-train-31k", "squad2-dev-cs224n"], repeats=5).parse_args()
     use_threads(options.threads)
     examples = read_examples(options.data, options.questions)[: options.questions]
     ours, theirs = Tokenizer(find(EncoderOptions()).tokenizer), load_tokenizer()

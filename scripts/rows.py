@@ -105,11 +105,18 @@ def key(seed: int | None) -> str:
 
 
 def recorded(folder: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows and ensembles of rows.json that the table has with the same settings or members."""
+    """Return the rows of rows.json that the table has with the same settings, and the ensembles of such rows."""
     path = folder / "rows.json"
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    asked = {name: described(table, name) for name in table["rows"]} | table.get("ensembles", {})
-    return {name: one for name, one in rows.items() if name in asked and asked[name] == one.get("settings", one.get("members"))}
+    asked = {name: described(table, name) for name in table["rows"]}
+    kept = {name: one for name, one in rows.items() if name in asked and asked[name] == one.get("settings")}
+    ensembles = table.get("ensembles", {})
+    of_kept = {
+        name: one
+        for name, one in rows.items()
+        if one.get("members") == ensembles.get(name, ()) and kept.keys() >= set(ensembles[name])
+    }
+    return kept | of_kept
 
 
 def described(table: dict[str, Any], name: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Print synthetic unanswerable questions to read, with their source questions and answers.
 
-.venv/bin/python scripts/unanswerable_samples.py squad2-train-assembled 100
+.venv/bin/python scripts/unanswerable_samples.py squad2-train-31k 100
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ PLAN = (
     "On 27 April 1944 Patrick Abercrombie published the Plan for Plymouth. By 1964 over 20,000 new homes had been built. "
     "The architect James Paton disliked tower blocks. Later, Armada Way became a wide street in Devon."
 )
-WROTE = tiny.example(PLAN, "Patrick Abercrombie", question="Who published the large Plan for Plymouth?")
 LIKED = tiny.example(PLAN, "tower blocks", question="What did James Paton dislike?")
 
 
@@ -121,15 +120,17 @@ def test_a_name_becomes_another_name_of_the_text() -> None:
 
 
 def test_names_in_the_sentence_of_the_answer_are_no_replacement() -> None:
-    """Facts about one item of a list are often true of the others."""
-    text = "Robert Scott and Frank Bickerton lived in Plymouth. Keith Rowe was born elsewhere."
+    """Facts about one item of a list are often true of the others, and of the names in the next sentence."""
+    text = "Robert Scott and Frank Bickerton lived in Plymouth. So did Ann Lee. It was cold. Keith Rowe was born elsewhere."
     example = tiny.example(text, "Plymouth", question="Where did Robert Scott live?")
     asked = {synthetic.question for draw in draws() if (synthetic := swap_entity(example, draw)) is not None}
     assert asked == {"Where did Keith Rowe live?"}
+    again = tiny.example(f"{text} It rained. Later, Keith Rowe saw Plymouth.", "Plymouth", question=example.question)
+    assert swap_entity(again, random.Random(0)) is None, "another sentence has the answer too"
 
 
 def test_names_in_sentences_like_the_question_are_no_replacement() -> None:
-    text = "Robert Scott was born in 1868. Frank Bickerton was born in 1889. The tutor was Keith Rowe."
+    text = "Robert Scott was born in 1868. It was cold. Frank Bickerton was born in 1889. The tutor was Keith Rowe."
     example = tiny.example(text, "1868", question="When was Robert Scott born?")
     asked = {synthetic.question for draw in draws() if (synthetic := swap_entity(example, draw)) is not None}
     assert asked == {"When was Keith Rowe born?"}
@@ -141,23 +142,46 @@ def test_other_forms_of_a_name_and_the_title_are_no_replacement() -> None:
     assert {asked(swap_entity(example, draw)) for draw in draws()} == {"When did the Plymouth begin?"}
     about = Example("q", example.question, text, example.answers, "q", "Plymouth")
     assert swap_entity(about, random.Random(0)) is None
+    text = "In 1822 it left. It was cold. A ship saw Portugal. The Kingdom of Portugal fell. A Kingdom grew. It is in Madrid."
+    longer = tiny.example(text, "1822", question="When did it leave Portugal?")
+    assert {asked(swap_entity(longer, draw)) for draw in draws()} == {"When did it leave Madrid?"}, "not its own Kingdom"
+
+
+def opposite(text: str, question: str, seed: int = 0) -> str | None:
+    """Return the question with an opposite; the answer is the first word of the text."""
+    synthetic = swap_antonym(tiny.example(text, text.split()[0], question=question), random.Random(seed))
+    return None if synthetic is None else synthetic.question
 
 
 def test_a_word_becomes_its_opposite() -> None:
-    synthetic = swap_antonym(WROTE, random.Random(0))
-    assert synthetic is not None and synthetic.question == "Who published the small Plan for Plymouth?"
-    assert synthetic.id == "q#swap-antonym"
-    both = tiny.example(PLAN + " A small plan.", "Patrick Abercrombie", question=WROTE.question)
-    assert swap_antonym(both, random.Random(0)) is None, "the text may be about the opposite"
-    assert swap_antonym(tiny.example(PLAN, "1964", question="How long did it take?"), random.Random(0)) is None
-    assert swap_antonym(tiny.example(PLAN, "1964", question="When did it last?"), random.Random(0)) is None
-    assert swap_antonym(tiny.example(PLAN, "1964", question="When was it not large?"), random.Random(0)) is None
-    article = tiny.example(PLAN, "1964", question="When was an easy way found?")
-    assert asked(swap_antonym(article, random.Random(1))) in (
-        "When was a difficult way found?",
-        "When was an easy way lost?",
-        "When was a harder way found?",
+    text = "Ann wrote the large plan."
+    synthetic = swap_antonym(tiny.example(text, "Ann", question="Who wrote the large plan?"), random.Random(0))
+    assert synthetic is not None and (synthetic.question, synthetic.id) == ("Who wrote the small plan?", "q#swap-antonym")
+    assert opposite("Ann found an easy way.", "Who found an easy way?") in (
+        "Who found a difficult way?",
+        "Who lost an easy way?",
+        "Who found a harder way?",
     )
+    assert opposite(text, "Who wrote the plan that was not large?") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "why"),
+    [
+        ("Ann wrote the large plan. It was small.", "Who wrote the large plan?", "the text may be about the opposite"),
+        ("Ann wrote the large plan. It was smaller.", "Who wrote the large plan?", "another form of it"),
+        ("Ann paid for most. Bob paid for lesser events.", "Who paid for the most events?", "an irregular form of it"),
+        ("Ann wrote the plan.", "Who wrote the large plan?", "the text says nothing against the opposite"),
+        ("Ann is thicker than Bob.", "Who is thicker?", "a comparison is about both"),
+        ("Ann saw the large Plymouth.", "Who saw the large Plymouth?", "it describes a name"),
+        ("Ann is ten feet tall.", "How many feet tall is she?", "a measure"),
+        ("Ann was economically backward.", "How economically backward is she?", "a measure too"),
+        ("Ann saw it last.", "When did it last?", "a verb"),
+        ("Ann must sing to cause pain.", "Who must sing to cause pain?", "to effect is to cause"),
+    ],
+)
+def test_words_that_keep_their_place(text: str, question: str, why: str) -> None:
+    assert all(opposite(text, question, seed) is None for seed in range(5)), why
 
 
 def test_a_number_becomes_one_that_is_not_in_the_text() -> None:
@@ -176,9 +200,15 @@ def test_a_number_becomes_one_that_is_not_in_the_text() -> None:
     assert change_number(begin, random.Random(0)) is None
     pages = tiny.example("a . 9 , 800 pages .", "a", question="what has 9 , 800 pages ?")
     assert " , " in asked(change_number(pages, random.Random(0)))
-    endless = tiny.example("a owl", "a", question=f"Who has {'9' * 400} or {'9' * 308} owls?")
+    endless = tiny.example(f"a owl {'9' * 400} {'9' * 308}", "a", question=f"Who has {'9' * 400} or {'9' * 308} owls?")
     assert change_number(endless, random.Random(0)) is None
-    prize = tiny.example("The gold ribbon went to Ann.", "Ann", question="Who won the 1st prize, of 0.1 pounds?")
+    season = tiny.example("Thirteen singers were there.", "Thirteen", question="How many singers had season eight?")
+    assert change_number(season, random.Random(0)) is None, "the text answers it without the number"
+    early = tiny.example("Ann sang until 1935.", "Ann", question="Who sang prior to late 1935?")
+    assert change_number(early, random.Random(0)) is None, "a bound"
+    prize = tiny.example(
+        "The first prize, of 0.1 pounds, went to Ann.", "Ann", question="Who won the 1st prize, of 0.1 pounds?"
+    )
     assert all(asked(change_number(prize, draw)) != prize.question for draw in draws(100))
 
 
@@ -275,7 +305,7 @@ def test_the_share_counts_questions_not_contexts(replace: bool) -> None:
 
 
 def test_contexts_that_may_answer_a_synthetic_question_are_left_out() -> None:
-    own = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
+    own = "Ada Thorn was born in 1890 in a small house. It was warm. The old mill at the river belongs to Bob Crane nowadays."
     others = (
         "Bob Crane was born in 1870 and grew up by the sea.",
         "The sea was rough in 1870.",
@@ -302,7 +332,7 @@ def test_a_question_that_two_contexts_answer_is_used_once_per_kind() -> None:
 
 def test_a_question_is_tried_with_each_context_that_answers_it() -> None:
     poor = tiny.example("Ada Thorn was born in 1890.", "1890", question="In which year was Ada Thorn born?", id="q#0")
-    text = "Ada Thorn was born in 1890 in a small house. The old mill at the river belongs to Bob Crane nowadays."
+    text = "Ada Thorn was born in 1890 in a small house. It was warm. The old mill at the river belongs to Bob Crane nowadays."
     rich = dataclasses.replace(poor, id="q#1", context=text, answers=(Answer("1890", text.index("1890")),))
     for seed in range(6):
         synthetic = make_unanswerable([poor, rich], UnanswerableOptions(share=0.5, kinds=("entity",)), seed)
@@ -380,15 +410,13 @@ def test_warnings_if_the_share_is_reached_already_or_cannot_be() -> None:
 
 
 def test_real_questions(shared: Path) -> None:
-    """Every kind works on the real training set, also on its lower-cased questions. No other text has the answer."""
-    examples = read(shared / "data/squad2-train-assembled.json.xz")[::8]
+    """Every kind works on the real training set. No other text has the answer."""
+    examples = read(shared / "data/squad2-train-31k.json.xz")[::8]
     originals = {example.id: example for example in examples}
     synthetic = make_unanswerable(examples, UnanswerableOptions(share=0.4), 0)
     kinds = Counter(one.id.rpartition("#")[2] for one in synthetic)
     assert set(kinds) == {"swap-entity", "swap-antonym", "change-number", "other-paragraph"}
     assert min(kinds.values()) > 0.1 * len(synthetic)
-    lower = [one for one in synthetic if one.article.startswith("unansq") and "#swap" in one.id]
-    assert len(lower) > 10
     for one in synthetic:
         original = originals[source_id(one.id)]
         assert original.answers and not one.answers

@@ -1,13 +1,16 @@
-"""scripts/rows.py in a real process: rows are trained once, and their results stay when the run folder is deleted."""
+"""scripts/rows.py: rows are trained once, and their results stay when the run folder is deleted."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -49,6 +52,30 @@ def test_row_is_trained_once_and_stays_without_its_folder(tmp_path: Path) -> Non
     shutil.rmtree(tmp_path / "runs" / "table" / "other")
     rows(folder, "--only", "other", "--missing")
     assert set(json.loads((folder / "rows.json").read_text())) == {"other"}, "the settings of all rows count too"
+
+
+@pytest.mark.parametrize("table", ["parameter-efficiency", "layer-mixers", "korean-qa/english"])
+def test_rows_of_a_withdrawn_set_are_no_rows_of_its_successor(table: str) -> None:
+    folder = SCRIPT.parents[1] / "results" / table
+    settings = tomllib.loads((folder / "rows.toml").read_text(encoding="utf-8"))
+    assert set(json.loads((folder / "rows.json").read_text(encoding="utf-8"))) & set(settings["rows"])
+    assert script().recorded(folder, settings) == {}
+
+
+def test_ensemble_is_kept_only_with_its_rows(tmp_path: Path) -> None:
+    found = {"a": {"settings": ["x=1"]}, "b": {"settings": ["x=1", "y=2"]}, "a + b": {"members": ["a", "b"]}}
+    (tmp_path / "rows.json").write_text(json.dumps(found))
+    table = {"base": ["x=1"], "rows": {"a": [], "b": ["y=2"]}, "ensembles": {"a + b": ["a", "b"]}}
+    assert script().recorded(tmp_path, table) == found
+    assert set(script().recorded(tmp_path, table | {"rows": {"a": [], "b": ["y=3"]}})) == {"a"}
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("rows_script", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def rows(folder: Path, *options: str) -> str:

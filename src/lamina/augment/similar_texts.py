@@ -30,9 +30,9 @@ class IndexedText:
     letters: str
 
     def holds_answer(self, answer: str) -> bool:
-        """Return whether the text has the answer in any spelling, or more than half of its words."""
+        """Return whether the text has the answer in any spelling, or half of its words, such as a surname."""
         words = set(stems(answer))
-        return letters_and_digits(answer) in self.letters or len(words & self.stems) > 0.5 * max(1, len(words))
+        return letters_and_digits(answer) in self.letters or len(words & self.stems) >= 0.5 * max(1, len(words))
 
 
 class TextIndex:

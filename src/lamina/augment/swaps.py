@@ -15,7 +15,7 @@ from lamina.augment.synthetic import WORD, letters_and_digits, stems, synthetic_
 from lamina.data.examples import Example
 
 _BOUND: Final = re.compile(
-    r"\b(?:(?:after|before|since|by|until|over|under|than)(?: \w+)?|least|most|between|and|to|about|almost|nearly)$"
+    r"\b(?:(?:after|before|since|by|until|over|under|than|prior to)(?: \w+)?|least|most|between|and|to|about|almost|nearly)$"
 )
 _OWNED: Final = re.compile(r"(?:\b(?:the|a|his|her|its|their|what|which)|['’]s?)$")
 _ARTICLE: Final = re.compile(r"\b([Aa])n?( +)$")
@@ -24,9 +24,16 @@ _AUXILIARIES: Final = re.compile(
     r"\b(is|are|was|were|do|does|did|has|have|had|could|would|should|can|will)\b(?! n't)", re.IGNORECASE
 )
 _CONTRACTED: Final = {"can": "can't", "will": "won't"}
-_BEFORE_MEASURES: Final = ("how", "years", "year", "so", "as")  # "how long" and "how short" have the same answer
+_UNITS: Final = (
+    r"(?:years?|months?|weeks?|days?|hours?|feet|foot|inch(?:es)?|yards?|miles?|(?:kilo|centi|milli)?met(?:er|re)s?)"
+)
+# "how long" and "ten feet tall" have the same answer as "how short" and "ten feet short"
+_MEASURED: Final = re.compile(rf"\b(?:how|so|as|{_UNITS})(?: \w+ly)? +$", re.IGNORECASE)
+_BEFORE_A_NAME: Final = re.compile(r" +[A-ZÀ-ÖØ-ÞŠŽŁ]")
 _LARGEST: Final = 1e15  # longer runs of digits are no amount
-_ALSO_VERBS: Final = ("last", "close", "open", "lower", "cool", "slow", "light")
+_ALSO_VERBS: Final = ("last", "close", "open", "lower", "cool", "slow", "light", "cause", "causes")
+_IRREGULAR: Final = ("little less lesser least few fewer fewest", "many more most", "good better best", "bad worse worst")
+_FORMS: Final = {word: frozenset(forms.split()) for forms in _IRREGULAR for word in forms.split()}
 
 
 def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = frozenset()) -> Example | None:
@@ -37,7 +44,8 @@ def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = f
     for old, place in _in_question(example.question, found):
         if _in_answers(old.text, example) or _part_of_the_title(old.text, example):
             continue
-        others = (new for new in pool if _kindred(old, new) and not _same_thing(old.text, new.text))
+        longer = " | ".join(entity.text for entity in found if old.text in entity.text)  # such as "Kingdom of Portugal"
+        others = (new for new in pool if _kindred(old, new) and not _same_thing(old.text, new.text) and new.text not in longer)
         choices += [(place, old, new) for new in others if _is_new(new.text, example)]
     draw.shuffle(choices)
     for place, old, new in choices:
@@ -47,24 +55,26 @@ def swap_entity(example: Example, draw: random.Random, known: frozenset[str] = f
 
 
 def swap_antonym(example: Example, draw: random.Random) -> Example | None:
-    """Return the question with a word replaced by an opposite that the text does not use, or None.
+    """Return the question with a word replaced by an opposite, or None.
 
-    A question with a negation gives None.
+    The text must have the word and none of its opposites, in any form: else it does not contradict the new question, or
+    answers it. The same holds for both sides of a comparison. A word before a name stays: it often only describes it, as in
+    "the old London". A question with a negation gives None.
     """
-    if _NEGATED.search(example.question):
+    question, context = example.question, example.context
+    if _NEGATED.search(question):
         return None
-    text = words_of(example.context)
     choices = []
-    words = list(WORD.finditer(example.question))
-    for before, match in pairwise(words):
+    for before, match in pairwise(WORD.finditer(question)):
         word = match.group()
-        if word not in ANTONYMS or before.group().lower() in _BEFORE_MEASURES:
+        if word not in ANTONYMS or _MEASURED.search(question[: match.start()]) or _BEFORE_A_NAME.match(question, match.end()):
             continue
         if word in _ALSO_VERBS and not _OWNED.search(before.group().lower()):  # how long did it last?
             continue
-        new = [other for other in ANTONYMS[word] if not text & set(other.split())]
-        if new and not _in_answers(word, example):
-            choices.append((match.span(), draw.choice(new)))
+        if not _stated(word, context) or any(_stated(other, context) for other in ANTONYMS[word]):
+            continue
+        if not _compared(word, context) and not _in_answers(word, example):
+            choices.append((match.span(), draw.choice(ANTONYMS[word])))
     if not choices:
         return None
     place, other = draw.choice(choices)
@@ -72,13 +82,18 @@ def swap_antonym(example: Example, draw: random.Random) -> Example | None:
 
 
 def change_number(example: Example, draw: random.Random) -> Example | None:
-    """Return the question with a number, year, decade or ordinal replaced by one that is not in the text, or None."""
+    """Return the question with a number, year, decade or ordinal of the text replaced by one that is not in it, or None.
+
+    A number that the text does not have stays: the text answers the question without it.
+    """
     question = example.question
     text = words_of(example.context)
     choices = []
     for entity in numerals(question):
         before = question[: entity.start].rstrip().lower()
         if entity.kind in ("month", "day") or _BOUND.search(before):
+            continue
+        if text.isdisjoint(_forms(entity.text)) and entity.text not in example.context:
             continue
         if entity.text.lower() in ORDINALS and not _OWNED.search(before):  # when did it first begin?
             continue
@@ -109,6 +124,26 @@ def _entities(context: str, known: frozenset[str]) -> list[Entity]:
     return [*names(context, known), *(entity for entity in numerals(context) if entity.kind in ("month", "day"))]
 
 
+def _stated(words: str, context: str) -> bool:
+    """Return whether the text has one of the words, or another form of it.
+
+    >>> _stated("large", "It uses larger stones."), _stated("reduced", "It reduces pain."), _stated("after", "It is late.")
+    (True, True, False)
+    """
+    forms = {form for word in words.split() for form in _FORMS.get(word, {word})}
+    return not words_of(context).isdisjoint(forms) or not _stems_of(context).isdisjoint(stems(words))
+
+
+def _compared(word: str, context: str) -> bool:
+    """Return whether the text compares two things by a word: "A is thicker than B"."""
+    return re.search(rf"\b{word}\b[^.!?]*\bthan\b", context, re.IGNORECASE) is not None
+
+
+@lru_cache(maxsize=4096)  # a text has several questions
+def _stems_of(text: str) -> frozenset[str]:
+    return frozenset(stems(text))
+
+
 def _replaced(question: str, place: tuple[int, int], text: str) -> str:
     """Return the question with `text` at a place, with the capital of the replaced text and the right article before it."""
     low, high = place
@@ -137,13 +172,20 @@ def _in_question(question: str, found: Sequence[Entity]) -> list[tuple[Entity, t
 
 
 def _apart_from_the_answer(example: Example, found: Sequence[Entity]) -> list[Entity]:
-    """Return the entities that occur only in sentences without an answer, each text once."""
-    spans = [(answer.start, answer.start + len(answer.text)) for answer in example.answers]
-    near = [
-        example.context[low:high].lower()
-        for low, high in sentence_spans(example.context)
-        if any(start < high and low < end for start, end in spans)
-    ]
+    """Return the entities that no sentence with an answer has, nor its neighbours, each text once.
+
+    An answer counts in every place of the text.
+    """
+    places = [(answer.start, answer.start + len(answer.text)) for answer in example.answers]
+    texts = [answer.text.lower() for answer in example.answers]
+    spans = sentence_spans(example.context)
+    sentences = [example.context[low:high].lower() for low, high in spans]
+    answers = {
+        number
+        for number, ((low, high), sentence) in enumerate(zip(spans, sentences, strict=True))
+        if any(start < high and low < end for start, end in places) or any(text in sentence for text in texts)
+    }
+    near = [sentence for number, sentence in enumerate(sentences) if answers & {number - 1, number, number + 1}]
     once = {entity.text.lower(): entity for entity in found}
     return [entity for text, entity in once.items() if not any(text in sentence for sentence in near)]
 
@@ -156,11 +198,11 @@ def _in_answers(text: str, example: Example) -> bool:
 
 
 def _is_new(text: str, example: Example) -> bool:
-    """Return whether the text is neither in the question, nor in an answer, nor in the title of the article."""
+    """Return whether the text is not in an answer, and shares no word with the question or the title of the article."""
     letters = letters_and_digits(text)
     if letters in letters_and_digits(example.question) or _in_answers(text, example):
         return False
-    return not set(stems(text)) & set(stems(example.article.replace("_", " ")))
+    return _stems_of(text).isdisjoint(stems(f"{example.question} {example.article.replace('_', ' ')}"))
 
 
 def _part_of_the_title(text: str, example: Example) -> bool:
@@ -180,11 +222,24 @@ def _kindred(old: Entity, new: Entity) -> bool:
 
 
 def _same_thing(one: str, other: str) -> bool:
-    """Return whether two names share the first 4 letters of a word, or one is the initials of the other."""
+    """Return whether two names share the beginning of a word, or one is the initials of the other.
+
+    >>> _same_thing("Rome", "Roman law"), _same_thing("United Nations", "UN"), _same_thing("Rome", "Ravenna")
+    (True, True, False)
+    """
     initials = ["".join(word[0] for word in text.lower().split()) for text in (one, other)]
     plain = [letters_and_digits(text) for text in (one, other)]
-    beginnings = [{stem[:4] for stem in stems(text)} for text in (one, other)]
-    return bool(beginnings[0] & beginnings[1]) or initials[0] == plain[1] or initials[1] == plain[0]
+    alike = any(
+        first.startswith(second[: _beginning(second)]) or second.startswith(first[: _beginning(first)])
+        for first in stems(one)
+        for second in stems(other)
+    )
+    return alike or initials[0] == plain[1] or initials[1] == plain[0]
+
+
+def _beginning(word: str) -> int:
+    """Return how many first letters other forms of a word share: 4, and 3 of a short word such as Rome."""
+    return 4 if len(word) > 4 else 3
 
 
 def _may_answer(example: Example, old: Entity, new: Entity) -> bool:

@@ -15,13 +15,15 @@ Chinese questions: a particle would stay at a replaced name, and words in Latin 
 
 Rules that keep the original answer from being right by chance:
 
-- The replaced text must not be a part of the answer. A new name must not occur in a sentence with the answer, because the
-  items of a list share a statement. An antonym or a changed number must not occur in the text at all.
-- A new name must not occur in sentences that share many words with the question. It must not be another form of the old
-  name, nor occur in the title of the article.
-- A bound ("after 1990") may hold for another number too, so numbers after such words do not change.
-- Another text must lack the answer in any spelling, and some words of the question. It must not be a variant of the same
-  text. The question must have enough content words, and a name or a number.
+- The replaced text must not be a part of the answer. The text must have it, else it answers the question without it.
+- A new name must not occur in a sentence with the answer or next to one: the items of a list share a statement. It must not
+  occur in sentences that share many words with the question. It must not be another form of the old name, nor share a word
+  with the question or the title of the article.
+- An opposite must not occur in the text, in any form. A changed number must not occur in the text either.
+- A bound ("after 1990") may hold for another number too, so numbers after such words do not change. A comparison ("thicker
+  than") is about both sides, so its words do not change.
+- Another text must lack the answer in any spelling, half of the answer's words, and some words of the question. It must not
+  be a variant of the same text. The question must have enough content words, and a name or a number.
 - A question may have several contexts. A synthetic question skips those that contain its new words, or a part of its new
   name.
 """

@@ -257,6 +257,7 @@ def _write(run: Run, members: Sequence[Run], weights: dict[str, Tensor], decisio
         "teachers": infos[0].get("teachers", {}),
         "parameters": infos[0].get("parameters", {}),
         "windows": infos[0].get("windows", []),
+        "language": infos[0].get("language"),
         "average": {"members": described, **about},
         "tasks": decisions_json(decisions),
     }

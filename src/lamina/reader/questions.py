@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice, product
 from numbers import Real
 from pathlib import Path
@@ -19,6 +20,7 @@ from lamina.data.examples import Example
 from lamina.data.windows import cut_examples
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.inference import span_logits
+from lamina.reader.other_languages import MOST, OtherLanguages
 from lamina.reader.replies import Reply, reply_of
 from lamina.reader.trained import TrainedReader, check_text
 from lamina.runs.load import Trained
@@ -125,6 +127,8 @@ class QuestionReader(TrainedReader):
             check_text(f"text {number}", text)
         if not any(text.strip() for text in contexts):
             raise LaminaError("context: there is no text to answer from: the context is empty. Fix: give a text")
+        named = [(f"text {n} ({text.strip()[:40]!r})", text) for n, text in enumerate(contexts, 1)]
+        self._other_languages.warn(named + question_names(questions))
         examples, options = pairs(questions, contexts), answer_options(self.trained, top_k)
         predictions = span_predictions(self.trained, examples, options, progress or Silent(), remember=True)
         limit, own = (limit_for(self.trained, len(contexts), given) for given in (threshold, None))
@@ -148,6 +152,10 @@ class QuestionReader(TrainedReader):
             An object with `read(texts)` and `replies()`; it stores the best quotes only.
         """
         return TextByText(self.trained, questions, top_k)
+
+    @cached_property
+    def _other_languages(self) -> OtherLanguages:
+        return OtherLanguages(self.trained.language, self.trained.tokenizer)
 
     def _scores(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> ScoreTable:
         if kind_of(options) is not SPANS or self.recipe.train.scorer == "bertvision_legacy":  # it needs all logits at once
@@ -197,11 +205,17 @@ class TextByText:
         self._quotes = [best_quotes(trained, top_k) for _ in questions]
         self.texts = 0  # number of texts read so far
         self.windows = 0  # number of windows run through the model so far, over all questions
+        self._other_languages = OtherLanguages(trained.language, trained.tokenizer)
+        self._other_languages.warn(question_names(questions))
+        self._warnings = MOST  # that may still be given
 
-    def read(self, texts: Sequence[str]) -> None:
-        """Read more texts in one batch. Their numbers continue those of the texts before."""
-        for number, text in enumerate(texts, self.texts + 1):
-            check_text(f"text {number}", text)
+    def read(self, texts: Sequence[str], names: Sequence[str] | None = None) -> None:
+        """Read more texts in one batch. Their numbers continue those of the texts before. Warnings use the names."""
+        names = names or [f"text {number}" for number in range(self.texts + 1, self.texts + len(texts) + 1)]
+        for name, text in zip(names, texts, strict=True):
+            check_text(name, text)
+        other = self._other_languages.warn(zip(names, texts, strict=True), most=self._warnings)
+        self._warnings = max(0, self._warnings - other)
         counter, options = _Counter(), answer_options(self._trained, self._top_k)
         predictions = span_predictions(self._trained, pairs(self._questions, texts), options, counter)
         for (quotes, number), prediction in zip(product(self._quotes, range(len(texts))), predictions, strict=True):
@@ -247,6 +261,11 @@ def texts_of(name: str, given: str | Iterable[str]) -> list[str]:
         what = f"context: {file!r} is the name of a file, and it is read as the text itself"
         warnings.warn(f"{what}. Fix: pass lamina.read_document({file!r}).text", LaminaWarning, stacklevel=3)
     return texts
+
+
+def question_names(questions: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the questions with names for messages."""
+    return [(f"question {number}", question) for number, question in enumerate(questions, 1)]
 
 
 def _is_file(text: str) -> bool:

@@ -182,6 +182,7 @@ def _info(trained: Trained) -> RunInfo:
         "versions": old.get("versions", versions()),
         "seed": trained.recipe.train.seed,
         "encoder": {"name": encoder.get("name", trained.recipe.encoder.model), "sha256": encoder.get("sha256")},
+        "language": trained.language,
         "tasks": decisions_json({name: trained.decision(name) for name in trained.recipe.tasks}),
         "finished": True,
     }

@@ -83,7 +83,7 @@ def search(
     for batch, passed in _batches(files, CHARACTERS // max(1, len(questions))):
         if batch:
             kept |= dict(enumerate(batch, reading.texts))
-            reading.read([document.text for document in batch])
+            reading.read([document.text for document in batch], [document.name for document in batch])
             wanted = reading.wanted
             kept = {number: document for number, document in kept.items() if number in wanted}
         seen += passed

@@ -45,6 +45,7 @@ def export(trained: Trained, out: Path) -> None:
         decision=trained.span_decision,
         window=trained.recipe.window,
         answer=trained.recipe.answer,
+        language=trained.language,
     )
     write_json(out / "config.json", unparse(config) | {FIELD: settings.model_dump(mode="json")})
     write_atomically(out / "tokenizer.json", trained.tokenizer.definition.encode())

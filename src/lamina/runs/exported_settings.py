@@ -29,6 +29,7 @@ class ExportedSettings(BaseModel):
     decision: SpanDecision = SpanDecision()
     window: WindowOptions = WindowOptions()
     answer: AnswerOptions = AnswerOptions()
+    language: str | None = None  # of the training texts
 
 
 def read_settings(folder: Path) -> ExportedSettings | None:

@@ -41,6 +41,7 @@ class Trained:
     tokenizer: Tokenizer
     decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; the default of its kind where there is none
     run: Run | None = None  # the folder that it was loaded from; None for a checkpoint of another library
+    language: str | None = None  # of the texts that it was trained on, such as "en"; None if unknown
 
     def decision(self, task: str) -> Decision:
         """Return the decision of a task, which turns its outputs into predictions."""
@@ -135,9 +136,10 @@ def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: st
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}). Fix: copy or train the run again") from error
-    fitted, where = run.read_info().get("tasks"), str(run.info)
+    info, where = run.read_info(), str(run.info)
+    fitted = info.get("tasks")
     decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
-    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions, run)
+    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions, run, info.get("language"))
 
 
 def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:
@@ -171,4 +173,5 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
             "Fix: use a checkpoint of AutoModelForQuestionAnswering"
         ) from None
     decisions = {} if settings is None else {"main": settings.decision}
-    return Trained(recipe, model.eval(), load_tokenizer(source), decisions)
+    language = None if settings is None else settings.language
+    return Trained(recipe, model.eval(), load_tokenizer(source), decisions, language=language)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from lamina.config.recipe import Recipe, TaskOptions
+from lamina.data.examples import Example
+from lamina.data.languages import common_language
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
@@ -32,6 +34,12 @@ class TrainingData:
     train: Datasets
     holdout: Datasets
     dev: Datasets
+
+
+def language_of_texts(datasets: Datasets) -> str | None:
+    """Return the language of the contexts of all questions; None if there are none, or if it is not clear."""
+    questions = (example for dataset in datasets.values() for example in dataset.examples if isinstance(example, Example))
+    return common_language(list(dict.fromkeys(example.context for example in questions)))
 
 
 def load_data(

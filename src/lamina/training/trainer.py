@@ -31,7 +31,7 @@ from lamina.tasks.kind import DataLike, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
 from lamina.training.cost_estimate import count_parameters
-from lamina.training.datasets import TrainingData, load_data
+from lamina.training.datasets import TrainingData, language_of_texts, load_data
 from lamina.training.given_data import with_data
 from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
@@ -310,6 +310,7 @@ def _describe(recipe: Recipe, data: TrainingData, device: torch.device) -> RunIn
         "encoder": {"name": data.source.name, "sha256": encoders.digest(data.source)},
         "synonyms": [sha256_of(synonyms_file(eda.synonyms)) for eda in edas if eda is not None and eda.synonyms],
         "windows": [one.windows.fingerprint for split in (data.train, data.holdout) for one in split.values()],
+        "language": language_of_texts(data.train),
         "device": str(device),
         "threads": torch.get_num_threads(),
         "tasks": decisions_json({name: kind_of(task).decision() for name, task in recipe.tasks.items()}),

@@ -58,6 +58,7 @@ class RunInfo(TypedDict, total=False):
     teachers: dict[str, list[TeacherInfo]]  # by task; only those with terms.teacher
     synonyms: list[str]  # checksums of the files
     windows: list[str]  # fingerprints of the training splits, then of the held-out splits
+    language: str | None  # of the training texts of questions; None if unclear, missing in runs of older versions
     device: str
     threads: int
     parameters: Mapping[str, object]
