@@ -26,21 +26,23 @@ def references(examples: Sequence[Example]) -> dict[str, list[str]]:
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
-def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example]) -> tuple[float, float]:
+def tune_threshold(
+    predictions: Sequence[Prediction], examples: Sequence[Example], *, around: float = 0.0
+) -> tuple[float, float]:
     """Return the null threshold, and the best mean of HasAns_f1 and NoAns_f1 over all thresholds, in percent.
 
-    The threshold is the one nearest to 0 within one standard error of the best mean. The mean of the two replaces the plain
+    The threshold is the one nearest to `around` within one standard error of the best mean. The mean of the two replaces the plain
     F1, because the share of unanswerable questions may differ between these examples and the model's use.
     """
     answered = [
         max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
         for p, e in zip(predictions, examples, strict=True)
     ]
-    odds = np.array([p.null_odds for p in predictions])
+    odds = np.array([p.null_odds for p in predictions]) - around
     has_answer = np.array([bool(e.answers) for e in examples])
     _, best = balanced_threshold(odds, np.array(answered), has_answer)
     threshold, _ = balanced_threshold(odds, np.array(answered), has_answer, tolerance=1.0)
-    return threshold, 100 * best
+    return threshold + around, 100 * best
 
 
 def calibrate(predictions: Sequence[Prediction], examples: Sequence[Example]) -> Calibration:
