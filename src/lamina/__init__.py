@@ -7,9 +7,9 @@
     Ada Thorn (confidence 0.91)
 
 `train` trains a recipe on files or on rows in memory and returns a `Run`. `load` returns a `Reader`, which answers,
-classifies, compares and embeds, and which can be saved and uploaded to the hub. `fit` adapts a model to
-a few of your own questions or sentences. `evaluate` scores a model. `read_document`
-reads the text of a file. `pipeline` is the drop-in for the question-answering pipeline that transformers removed.
+classifies, compares and embeds, and which can be saved and uploaded to the hub. `fit` adapts a model to a few of
+your own questions or sentences. `evaluate` scores a model. `read_document` reads the text of a file. `pipeline` is the
+drop-in for the question-answering pipeline that transformers removed.
 
 The names in ``lamina.__all__`` and the public methods of these classes are stable: a minor version does not break them.
 Modules below `lamina` are not part of this promise; see docs/stability.md. Every name is imported when it is first used, so

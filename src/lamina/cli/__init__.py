@@ -6,12 +6,26 @@ standard error. Exit codes: 0, 2 for a mistake of the user, 130 for Ctrl-C, 1 fo
 
 from __future__ import annotations
 
-from lamina.cli import ask, cache, data, evaluate, fitting, help, layers, pretraining, recipes, runs, sentences, training, tuning
+from lamina.cli import (
+    ask,
+    cache,
+    data,
+    evaluate,
+    fitting,
+    help,
+    layers,
+    pretraining,
+    recipes,
+    runs,
+    sentences,
+    training,
+    tuning,
+)
 from lamina.cli.app import DEFAULT_MODEL, app, main
 
 __all__ = ["DEFAULT_MODEL", "app", "main"]
 
-for subject in (training, fitting, pretraining, tuning, ask, evaluate, layers, sentences, runs):  # in the order of `lamina --help`
+for subject in (training, fitting, pretraining, tuning, ask, evaluate, layers, sentences, runs):  # as in `lamina --help`
     app.add_typer(subject.commands)
 app.add_typer(data.commands, name="data")
 app.add_typer(recipes.commands, name="recipes")

@@ -1,14 +1,13 @@
 """Choose what `lamina fit` trains in a time budget: layers, epochs, and how the result is tested.
 
 The choice is a pure function of the size of the data, the measured speed and the minutes. It takes the first of these that
-fits the budget:
+fits the budget, with at least half of the epochs that data of this size should have:
 
 1. Cross-validation of small data: each part is answered by a model that was trained on the other parts. If that is better
    than the start, the model to hand out is trained on everything.
 2. One part held out: the model that was tested is handed out. All layers train.
-3. The same, with half of the epochs.
-4. The upper half of the layers, then the last quarter, from stored states of the layers below.
-5. The last quarter, for as many epochs as fit.
+3. The same with the upper half of the layers, from stored states of the layers below.
+4. The same with the last quarter, for as many epochs as fit.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ PER_TRAINING: Final = 3.0  # seconds to load, save and plan
 UPDATES: Final = 1.15  # the optimiser's time, as a factor
 HELD_OUT: Final = 0.1  # share of the training examples that choose the checkpoint, if one part is held out
 EVALUATIONS: Final = 2  # of these, in an epoch
-LEAST: Final = 0.01  # epochs
+LEAST: Final = 0.1  # epochs
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Choice:
 
 
 def choose(size: Size, speed: Speed, minutes: float) -> Choice:
-    """Return the first choice that fits into the minutes. The last one fits as long as there is time to read the data.
+    """Return the first choice that fits into the minutes. The last one has at least a tenth of an epoch.
 
     >>> few, fast = Size(examples=30, tokens=9_000, layers=6), Speed(train=3e-4, read=1e-4)
     >>> choice = choose(few, fast, minutes=5)
@@ -85,17 +84,15 @@ def choose(size: Size, speed: Speed, minutes: float) -> Choice:
     (4, True, 6, 6.0)
     """
     budget = USABLE * 60 * minutes
-    option = None
-    for option in _options(size):
-        seconds = cost(option, size, speed)
-        if seconds <= budget:
-            return replace(option, seconds=seconds)
-    assert option is not None
-    fixed = cost(replace(option, epochs=0.0), size, speed)
-    an_epoch = cost(replace(option, epochs=1.0), size, speed) - fixed
-    epochs = max(LEAST, math.floor(100 * (budget - fixed) / an_epoch) / 100)
-    option = replace(option, epochs=min(option.epochs, epochs))
-    return replace(option, seconds=cost(option, size, speed))
+    options = list(_options(size))
+    for option in options:
+        fixed = cost(replace(option, epochs=0.0), size, speed)
+        an_epoch = cost(replace(option, epochs=1.0), size, speed) - fixed
+        fitting = math.floor(10 * min(option.epochs, (budget - fixed) / an_epoch)) / 10
+        if fitting >= option.epochs / 2 or option is options[-1]:
+            chosen = replace(option, epochs=max(LEAST, fitting))
+            break
+    return replace(chosen, seconds=cost(chosen, size, speed))
 
 
 def target_epochs(size: Size) -> float:
@@ -125,7 +122,6 @@ def _options(size: Size) -> Iterator[Choice]:
         yield Choice(4 if size.examples < FEW else 3, True, depth, depth, epochs, 0.0)
     whole = Choice(parts, False, depth, depth, epochs, 0.0)
     yield whole
-    yield replace(whole, epochs=epochs / 2)
     if size.shared:
         return
     for layers in dict.fromkeys((math.ceil(depth / 2), math.ceil(depth / 4))):

@@ -74,7 +74,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class TestedQuestions:
+class HeldOutQuestions:
     """Held-out questions with the n-best answers of the start and of a trained model."""
 
     examples: list[Example]
@@ -89,12 +89,19 @@ def fit_decision(
 
     Fewer than 20 questions keep the calibration of the start.
     """
-    threshold, _ = tune_threshold(predictions, examples, around=start.threshold)
+    threshold = _near(start.threshold, predictions, examples)
     of_questions = start.question_threshold
     if several_contexts(examples):
-        of_questions, _ = tune_threshold(*by_question(predictions, examples, across), around=start.over_contexts)
+        of_questions = _near(start.over_contexts, *by_question(predictions, examples, across))
     calibration = calibrate(predictions, examples) if len(predictions) >= FEWEST else start.calibration
     return SpanDecision(threshold=threshold, calibration=calibration, question_threshold=of_questions)
+
+
+def _near(start: float, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
+    """Return the tuned threshold nearest to that of the start, or the latter if both give the same answers."""
+    found, _ = tune_threshold(predictions, examples, around=start)
+    low, high = min(found, start), max(found, start)
+    return found if any(low < prediction.null_odds <= high for prediction in predictions) else start
 
 
 def question_texts(
@@ -106,7 +113,7 @@ def question_texts(
 
 
 def compare_questions(
-    tested: Sequence[TestedQuestions], before: SpanDecision, after: Sequence[SpanDecision], across: Across
+    tested: Sequence[HeldOutQuestions], before: SpanDecision, after: Sequence[SpanDecision], across: Across
 ) -> Comparison:
     """Return the comparison of EM and F1 over all tested questions. `after` has the decision of each part."""
     examples = [example for part in tested for example in whole_questions(part.examples)]
@@ -141,7 +148,7 @@ def compare_questions(
 
 
 @dataclass(frozen=True)
-class TestedSentences:
+class HeldOutSentences:
     """Held-out sentences with the predictions of the start and of a trained model: classes, or scores."""
 
     examples: list[Sentence]
@@ -149,7 +156,7 @@ class TestedSentences:
     after: list[str | float]
 
 
-def compare_sentences(tested: Sequence[TestedSentences], labels: Labels) -> Comparison:
+def compare_sentences(tested: Sequence[HeldOutSentences], labels: Labels) -> Comparison:
     """Return the comparison of the accuracy of classes, or of Pearson's correlation of scores."""
     examples = [example for part in tested for example in part.examples]
     old = [value for part in tested for value in part.before]
@@ -159,9 +166,7 @@ def compare_sentences(tested: Sequence[TestedSentences], labels: Labels) -> Comp
         a, b = np.array(old, np.float64), np.array(new, np.float64)
         low, high = correlation_interval(a, b, gold)
         change = Change(pearson(a, gold), pearson(b, gold), low, high)
-        better = change.after > change.before and (
-            len(gold) >= FEW or correlation_interval(a, b, gold, level=CAREFUL)[0] > 0
-        )
+        better = change.after > change.before and (len(gold) >= FEW or correlation_interval(a, b, gold, level=CAREFUL)[0] > 0)
         gains = np.abs(a - gold) - np.abs(b - gold)
         return Comparison({"pearson": change}, len(gold), better, _changed(examples, old, new, gains))
     a, b = (np.array([float(found == e.label) for found, e in zip(side, examples, strict=True)]) for side in (old, new))

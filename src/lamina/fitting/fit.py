@@ -27,8 +27,8 @@ from lamina.errors import LaminaError
 from lamina.fitting.choice import HELD_OUT, Choice, Size, Speed, choose
 from lamina.fitting.comparison import (
     Comparison,
-    TestedQuestions,
-    TestedSentences,
+    HeldOutQuestions,
+    HeldOutSentences,
     compare_questions,
     compare_sentences,
     fit_decision,
@@ -51,6 +51,8 @@ FEWEST_QUESTIONS: Final = 30
 FEWEST_A_CLASS: Final = 8
 FEWEST_SCORES: Final = 16
 PROBED: Final = 12  # examples whose training is timed
+QUESTION_RATE: Final = 5e-5  # learning rate of an encoder with states of 384 numbers; wider ones have a lower rate
+SENTENCE_RATE: Final = 1e-4
 SAID: Final = 10  # problems of the data that are said; fit.json has all of them
 
 
@@ -204,7 +206,7 @@ class _Fitting:
         if not crossed:
             return compare_questions(tested, before, [load(run.path).trained.span_decision], across), None
 
-        def fitted(parts: Sequence[TestedQuestions]) -> SpanDecision:
+        def fitted(parts: Sequence[HeldOutQuestions]) -> SpanDecision:
             predictions = [prediction for part in parts for prediction in part.after]
             return fit_decision(predictions, [e for part in parts for e in part.examples], before, across)
 
@@ -244,7 +246,7 @@ def _chosen(recipe: Recipe, choice: Choice, settings: Settings, examples: int) -
         "data.holdout": 0.0 if choice.crossed else HELD_OUT,
         "tune.layers": "all" if choice.whole else choice.layers,
         "train.epochs": choice.epochs,
-        "train.lr": float(f"{5e-5 * (384 / hidden) ** 0.5:.2g}"),
+        "train.lr": float(f"{(SENTENCE_RATE if sentences else QUESTION_RATE) * (384 / hidden) ** 0.5:.2g}"),
         "train.warmup": 0.1,
         "train.batch_windows": 16 if sentences or examples >= 2000 else 8,
         "train.evaluate_every": 0.5,
@@ -254,13 +256,13 @@ def _chosen(recipe: Recipe, choice: Choice, settings: Settings, examples: int) -
     return parse_recipe(recipe.model_dump(mode="json"), {name: value for name, value in values.items() if name not in named})
 
 
-def _tested(test: list[Any], prepared: Prepared, run: Run) -> TestedQuestions | TestedSentences:
+def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions | HeldOutSentences:
     """Return the predictions of the start and of a trained run for held-out examples."""
     readers = prepared.reader, load(run.path)
     if isinstance(test[0], Example):
-        return TestedQuestions(test, *(reader.predict(test) for reader in readers))
+        return HeldOutQuestions(test, *(reader.predict(test) for reader in readers))
     tables = [reader.predictions(test, wanted=["predictions"])["predictions"] for reader in readers]
-    return TestedSentences(test, *([table[sentence.id] for sentence in test] for table in tables))
+    return HeldOutSentences(test, *([table[sentence.id] for sentence in test] for table in tables))
 
 
 @contextmanager
@@ -279,14 +281,14 @@ def _move(run: Run, prepared: Prepared, decision: SpanDecision | None, out: Path
     with suppress(OSError):
         out.rmdir()  # an empty folder
     try:
-        os.replace(run.path, out)
+        run.path.replace(out)
     except OSError as error:
         raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name a new folder with --out") from None
     moved = Run(out)
     recipe = parse_recipe(moved.read_recipe(), name=str(moved.recipe))
     first = next(iter(recipe.tasks.values())).head.start
     if first is not None and Path(first).parent == run.path.parent:  # a head that was fitted here
-        os.replace(first, out / "start")
+        Path(first).replace(out / "start")
         recipe = with_head(recipe, out / "start")
         moved.write_recipe(recipe.model_dump(mode="json"))
     info = moved.read_info()

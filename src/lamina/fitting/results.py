@@ -55,7 +55,8 @@ class Fitted:
         return "\n".join([*self._table(), *self._examples(), self._verdict()])
 
     def _table(self) -> list[str]:
-        head = f"{'':<10}{'before':>9}{'after':>9}{'difference':>12}   95% interval, {self.comparison.examples} held-out examples"
+        interval = f"95% interval, {self.comparison.examples} held-out examples"
+        head = f"{'':<10}{'before':>9}{'after':>9}{'difference':>12}   {interval}"
         return [head, *(_row(name, change) for name, change in self.comparison.scores.items())]
 
     def _examples(self) -> list[str]:

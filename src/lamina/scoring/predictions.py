@@ -31,8 +31,8 @@ def tune_threshold(
 ) -> tuple[float, float]:
     """Return the null threshold, and the best mean of HasAns_f1 and NoAns_f1 over all thresholds, in percent.
 
-    The threshold is the one nearest to `around` within one standard error of the best mean. The mean of the two replaces the plain
-    F1, because the share of unanswerable questions may differ between these examples and the model's use.
+    The threshold is the one nearest to `around` within one standard error of the best mean. The mean of the two replaces
+    the plain F1, because the share of unanswerable questions may differ between these examples and the model's use.
     """
     answered = [
         max((f1(_text(p), answer.text) for answer in e.answers), default=float(_text(p) == ""))
