@@ -151,9 +151,9 @@ def compare_questions(
 class HeldOutSentences:
     """Held-out sentences with the predictions of the start and of a trained model: classes, or scores."""
 
-    examples: list[Sentence]
-    before: list[str | float]
-    after: list[str | float]
+    examples: Sequence[Sentence]
+    before: Sequence[str | float]
+    after: Sequence[str | float]
 
 
 def compare_sentences(tested: Sequence[HeldOutSentences], labels: Labels) -> Comparison:
