@@ -32,7 +32,7 @@ def test_questions_with_several_contexts_drop_those_with_problems(tmp_path: Path
         "qa": {"id": "a", "question": "Who?", "answers": ["Ada"]},
         "paragraphs": [{"contents": "Ada did."}, {"contents": "No."}],
     }
-    bad = {"qa": {"id": "b", "question": ""}, "paragraphs": [{"contents": "Ada did."}]}
+    bad = {"qa": {"id": "b", "question": "", "answers": []}, "paragraphs": [{"contents": "Ada did."}]}
     file = tmp_path / "several.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in (good, bad, good)))
     found = repair_questions(file)

@@ -59,7 +59,7 @@ def write_csv(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
 
 
 def fables(count: int, *, pairs: bool = False) -> list[dict[str, Any]]:
-    """Return rows of two classes that one word tells apart."""
+    """Return rows of two classes; one word shows the class."""
     words = ("wonderful", "dreadful")
     plain = [
         {"text": f"The feast of tale {n} was {words[n % 2]} and long.", "label": ("good", "bad")[n % 2]} for n in range(count)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-CROSSED: Final = 400  # with fewer examples, one held-out part is too small to decide on
+CROSSED: Final = 400  # with fewer examples, one part alone is too small to decide on
 FEW: Final = 100  # examples; with fewer, cross-validation has more parts, so that each model trains on more
 USABLE: Final = 0.9  # share of the budget to plan with; the rest is for reading and writing files
 PER_TRAINING: Final = 3.0  # seconds to load, save and plan

@@ -16,6 +16,7 @@ from lamina.answers.decisions import SpanDecision
 from lamina.config.build import build_losses, build_model
 from lamina.config.parse import Settings, parse_recipe, settings_of
 from lamina.config.recipe import Recipe
+from lamina.config.train_options import choose_device
 from lamina.data.examples import Example, Sentence
 from lamina.data.labels import labels_in
 from lamina.data.repair import Repaired, are_sentences, repair_questions, repair_sentences
@@ -53,7 +54,7 @@ FEWEST_SCORES: Final = 16
 PROBED: Final = 12  # examples whose training is timed
 QUESTION_RATE: Final = 5e-5  # learning rate of an encoder with states of 384 numbers; wider ones have a lower rate
 SENTENCE_RATE: Final = 1e-4
-SAID: Final = 10  # problems of the data that are said; fit.json has all of them
+SHOWN: Final = 10  # problems of the data that the progress shows; fit.json has all of them
 
 
 def fit(
@@ -141,10 +142,10 @@ class _Fitting:
 
     def _say_problems(self) -> None:
         for what, problems in (("repaired", self.given.repaired), ("left out", self.given.left_out)):
-            for problem in problems[:SAID]:
+            for problem in problems[:SHOWN]:
                 self.progress.say(f"{what}: {problem}")
-            if len(problems) > SAID:
-                self.progress.say(f"{what}: {len(problems) - SAID} more")
+            if len(problems) > SHOWN:
+                self.progress.say(f"{what}: {len(problems) - SHOWN} more")
 
     def choose(self, minutes: float) -> tuple[Choice, Size]:
         """Measure the speed, choose what to train, and say it in two lines."""
@@ -154,7 +155,7 @@ class _Fitting:
         tokenizer = encoders.load_tokenizer(source)
         windows = dataset_of(recipe, task, self.examples, tokenizer).windows
         probed = dataset_of(recipe, task, sample(self.examples, PROBED, recipe.train.seed), tokenizer)
-        model = build_model(recipe, encoders.load(source))
+        model = build_model(recipe, encoders.load(source)).to(choose_device(recipe.train.device))
         pace = seconds_per_token(recipe.train, name, probed, model, build_losses(recipe)[name])
         sentences = isinstance(self.examples[0], Sentence)
         count = len(self.examples) if sentences else len(questions_of(self.examples))
