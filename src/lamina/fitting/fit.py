@@ -52,8 +52,7 @@ FEWEST_QUESTIONS: Final = 30
 FEWEST_A_CLASS: Final = 8
 FEWEST_SCORES: Final = 16
 PROBED: Final = 12  # examples whose training is timed
-QUESTION_RATE: Final = 5e-5  # learning rate of an encoder with states of 384 numbers; wider ones have a lower rate
-SENTENCE_RATE: Final = 1e-4
+RATE: Final = 5e-5  # learning rate of an encoder with states of 384 numbers; wider ones have a lower rate
 SHOWN: Final = 10  # problems of the data that the progress shows; fit.json has all of them
 
 
@@ -247,7 +246,7 @@ def _chosen(recipe: Recipe, choice: Choice, settings: Settings, examples: int) -
         "data.holdout": 0.0 if choice.crossed else HELD_OUT,
         "tune.layers": "all" if choice.whole else choice.layers,
         "train.epochs": choice.epochs,
-        "train.lr": float(f"{(SENTENCE_RATE if sentences else QUESTION_RATE) * (384 / hidden) ** 0.5:.2g}"),
+        "train.lr": float(f"{RATE * (384 / hidden) ** 0.5:.2g}"),
         "train.warmup": 0.1,
         "train.batch_windows": 16 if sentences or examples >= 2000 else 8,
         "train.evaluate_every": 0.5,
