@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ PLOT = "calibration.svg"
 
 
 def main(name: str, data: str, documents: str) -> None:
-    run = lamina.load(name, device="cpu")
+    run = lamina.Reader(replace(lamina.load(name, device="cpu").trained, language="en"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / READER
         run.save(folder, license="apache-2.0", weights="int8")

@@ -7,9 +7,9 @@
     Ada Thorn (confidence 0.91)
 
 `train` trains a recipe on files or on rows in memory and returns a `Run`. `load` returns a `Reader`, which answers,
-classifies, compares and embeds, and which can be calibrated, saved and uploaded to the hub. `evaluate` scores a model.
-`read_document` reads the text of a file. `pipeline` is the drop-in for the question-answering pipeline that transformers
-removed.
+classifies, compares and embeds, and which can be calibrated, saved and uploaded to the hub. `fit` adapts a model to a few
+of your own questions or sentences. `evaluate` scores a model. `read_document` reads the text of a file. `pipeline` is the
+drop-in for the question-answering pipeline that transformers removed.
 
 The names in ``lamina.__all__`` and the public methods of these classes are stable: a minor version does not break them.
 Modules below `lamina` are not part of this promise; see docs/stability.md. Every name is imported when it is first used, so
@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Document",
     "Example",
+    "Fitted",
     "Label",
     "LaminaError",
     "LaminaWarning",
@@ -35,6 +36,7 @@ __all__ = [
     "Run",
     "__version__",
     "evaluate",
+    "fit",
     "load",
     "pipeline",
     "read_document",
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from lamina.config.recipe import Recipe
     from lamina.data.examples import Example
     from lamina.errors import LaminaError, LaminaWarning
+    from lamina.fitting.fit import fit
+    from lamina.fitting.results import Fitted
     from lamina.reader.documents import Document, read_document
     from lamina.reader.load import Reader, evaluate, load
     from lamina.reader.pipeline import pipeline
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Document": "reader.documents",
     "Example": "data.examples",
+    "Fitted": "fitting.results",
     "Label": "reader.sentences",
     "LaminaError": "errors",
     "LaminaWarning": "errors",
@@ -70,6 +75,7 @@ _HOMES = {
     "Reply": "reader.replies",
     "Run": "utils.run_folder",
     "evaluate": "reader.load",
+    "fit": "fitting.fit",
     "load": "reader.load",
     "pipeline": "reader.pipeline",
     "read_document": "reader.documents",

@@ -24,7 +24,7 @@ from tests.reader.test_documents import pdf
 from tests.small_encoder import write_small_encoder
 
 RECURSIVE = "make test"  # what runs this test
-TRAINING = ("make quickstart", "lamina train ", "lamina pretrain ", "lamina tune ")
+TRAINING = ("make quickstart", "lamina train ", "lamina fit ", "lamina pretrain ", "lamina tune ")
 ALREADY_SMALL = ("recipe.json", "best.json")  # recipes that a small run wrote
 
 # A page uses its own runs and those of the pages before it in its group. Groups can run at the same time.
@@ -33,6 +33,7 @@ QUESTIONS = (
     "docs/index.md",
     "docs/ask.md",
     "docs/train.md",
+    "docs/fit.md",
     "docs/train-less.md",
     "docs/several-texts.md",
     "docs/evaluate.md",
@@ -85,6 +86,8 @@ def small(command: str) -> str:
     match command.split()[:3]:
         case ["make", "quickstart"]:
             return f"{command} settings='{options(SMALL | FEW)}'"
+        case [_, "fit", _]:  # the model of --from is small already
+            return f"{command} {options({'train.threads': '1'} if ' --from ' in command else SMALL)}"
         case [_, "pretrain", _]:
             return f"{command} {options(SMALL)}"
         case [_, "train" | "tune", recipe] if not recipe.endswith(ALREADY_SMALL):

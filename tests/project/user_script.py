@@ -17,6 +17,12 @@ def train_on_rows(rows: list[dict[str, str | None]]) -> lamina.Run:
     return lamina.train(recipe, out="runs/mine", data=rows, dev=rows, settings={"train.lr": 1e-4})
 
 
+def fit_to_rows(rows: list[dict[str, str | None]]) -> lamina.Run:
+    fitted: lamina.Fitted = lamina.fit(rows, "runs/fitted", start="runs/mine", minutes=5)
+    print(fitted, fitted.kept_start, fitted.comparison.scores["f1"].after, fitted.choice[0])
+    return fitted.run
+
+
 def answer(run: lamina.Run) -> str:
     reader: lamina.Reader = lamina.load(run.path, device="cpu", threads=2)
     document: lamina.Document = lamina.read_document("report.pdf")

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from lamina.errors import LaminaError
-from lamina.scoring.significance import Clusters, bootstrap_interval, compare_scores, items_needed, randomisation_p
+from lamina.scoring.significance import (
+    Clusters,
+    bootstrap_interval,
+    compare_scores,
+    correlation_interval,
+    items_needed,
+    randomisation_p,
+)
 from lamina.utils.arrays import Doubles
 
 STEPS = np.array([-1, -0.8, -2 / 3, -0.5, -0.4, -0.25, 0, 0.25, 0.4, 0.5, 2 / 3, 0.8, 1])
@@ -255,3 +262,16 @@ def test_input_that_cannot_be_compared() -> None:
         compare_scores(np.zeros(0), np.zeros(0))
     with pytest.raises(LaminaError, match="not one finite number per item"):
         compare_scores(np.zeros(2), np.array([0.0, np.nan]))
+
+
+def test_interval_of_correlations_covers_the_difference() -> None:
+    draw = np.random.default_rng(0)
+    gold = draw.normal(size=200)
+    poor, good = gold + 2 * draw.normal(size=200), gold + 0.5 * draw.normal(size=200)
+    low, high = correlation_interval(poor, good, gold)
+    difference = np.corrcoef(good, gold)[0, 1] - np.corrcoef(poor, gold)[0, 1]
+    assert 0 < low < difference < high
+    assert correlation_interval(good, good, gold) == (0.0, 0.0)
+    assert correlation_interval(np.ones(200), np.ones(200), gold) == (0.0, 0.0)
+    narrow = correlation_interval(poor, good, gold, level=0.8)
+    assert low < narrow[0] < narrow[1] < high

@@ -13,8 +13,10 @@ from safetensors.numpy import load_file
 import lamina
 from lamina.config.parse import parse_recipe, read_recipe
 from lamina.config.recipe import Recipe
+from lamina.encoder.load import minilm_folder
 from lamina.errors import LaminaError
 from lamina.experiments.average import average
+from lamina.runs.export import export
 from lamina.tasks.checks import build_on_meta
 from lamina.training.trainer import train
 from lamina.utils.run_folder import Run
@@ -166,3 +168,18 @@ def test_other_classes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LaminaError, match=r"its classes are a, b, c, not c, b, a. Fix: "):
         train(other, tmp_path / "second")
     train(parse_recipe(values, [f"head.start={first.path}"]), tmp_path / "third")
+
+
+def test_head_starts_from_a_question_answering_checkpoint(tmp_path: Path) -> None:
+    first = train(recipe(tmp_path, "train.epochs=1"), tmp_path / "first")
+    export(lamina.load(first.path, device="cpu").trained, tmp_path / "exported")
+    start = [f"encoder.model={tmp_path / 'exported'}", "encoder.pretrained=true", f"head.start={tmp_path / 'exported'}"]
+    again = train(read_recipe(tmp_path / "recipe.toml", [*start, "train.epochs=0"]), tmp_path / "again")
+    logits, wanted = load_file(again.outputs), load_file(first.outputs)
+    assert all(np.allclose(logits[name], wanted[name], atol=1e-5) for name in wanted)
+
+
+def test_checkpoint_without_a_head_is_an_error(tmp_path: Path) -> None:
+    made = recipe(tmp_path, f"head.start={minilm_folder()}")
+    with pytest.raises(LaminaError, match=r"^head\.start: .*has no trained question-answering head \(qa_outputs\.bias.* Fix: "):
+        build_on_meta(made)

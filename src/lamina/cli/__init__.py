@@ -12,6 +12,7 @@ from lamina.cli import (
     calibrate,
     data,
     evaluate,
+    fitting,
     help,
     layers,
     pretraining,
@@ -27,6 +28,7 @@ __all__ = ["DEFAULT_MODEL", "app", "main"]
 
 for subject in (
     training,
+    fitting,
     pretraining,
     tuning,
     ask,

@@ -1,20 +1,23 @@
-"""Start the head of a task from a finished run (`head.start`).
+"""Start the head of a task from a finished run (`head.start`), or a span head from a question-answering checkpoint.
 
 The head of the run must have the same type and shapes. Its mixer is used too if the options and shapes agree; else the mixer
 of the new run has random weights. The new run stores all weights of its heads and mixers. So loading it does not need the
-run that it started from.
+run that it started from. A checkpoint, a folder or a hub id, has the head `qa_outputs` and no mixer.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from lamina.config.parse import parse_recipe
-from lamina.config.recipe import MAIN, Recipe, TaskOptions
-from lamina.encoder.files import read_tensors, sha256_of, tensor_names
+from lamina.config.recipe import MAIN, DataOptions, Recipe, TaskOptions
+from lamina.encoder import load as encoders
+from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
+from lamina.encoder.hub import download
 from lamina.errors import LaminaError
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.model import Model, Task
@@ -28,7 +31,8 @@ _HEAD, _MIXER = "head.", "mixer."
 class Start(NamedTuple):
     """A task of the run that a head starts from, and its weights by their names in `Task`."""
 
-    run: Run
+    folder: Path
+    file: Path  # of the weights
     task: str
     options: TaskOptions
     weights: Weights
@@ -47,7 +51,7 @@ def start_heads(recipe: Recipe, model: Model) -> dict[str, HeadInfo]:
         if options.head.start is None:
             continue
         try:
-            start = _read(options.head.start, name)
+            start = _read(options.head.start, name, allow_pickle=recipe.encoder.allow_pickle)
             found[name] = _copy(start, options, model.task(name))
         except LaminaError as error:
             raise LaminaError(f"{f'tasks.{name}.'.removeprefix(MAIN)}head.start: {error}") from None
@@ -61,9 +65,14 @@ def described(name: str, info: HeadInfo) -> str:
     return f"{where}: the head of {info['run']}" + (f"; the mixer is new, because {reason}" if reason else " with its mixer")
 
 
-def _read(name: str, wanted: str) -> Start:
-    """Return the task of a run that has the wanted name, or its only task."""
-    run = Run.open(model_folder(name))
+def _read(name: str, wanted: str, *, allow_pickle: bool) -> Start:
+    """Return the task of a run that has the wanted name, or its only task; or the head of a checkpoint."""
+    folder = model_folder(name)
+    if not folder.exists() and encoders.HUB_ID.fullmatch(name):
+        folder = download(name, pretrained=True, allow_pickle=allow_pickle)
+    if not Run(folder).exists and (folder / "config.json").is_file():
+        return _read_checkpoint(name, folder, allow_pickle=allow_pickle)
+    run = Run.open(folder)
     run.check_files()
     tasks = parse_recipe(run.read_recipe(), name=str(run.recipe)).tasks
     task = wanted if wanted in tasks else next(iter(tasks))
@@ -74,12 +83,23 @@ def _read(name: str, wanted: str) -> Start:
     prefix = f"tasks.{task}."
     names = [one for one in tensor_names((run.model,)) if one.startswith(prefix)]
     weights = {key.removeprefix(prefix): value for key, value in read_tensors((run.model,), names)}
-    return Start(run, task, tasks[task], weights)
+    return Start(folder, run.model, task, tasks[task], weights)
+
+
+def _read_checkpoint(name: str, folder: Path, *, allow_pickle: bool) -> Start:
+    """Return the span head of a question-answering checkpoint."""
+    files = weight_files(folder, allow_pickle=allow_pickle)
+    names = {f"qa_outputs.{kind}": f"{_HEAD}{kind}" for kind in ("weight", "bias")}
+    weights = {names[key]: value.float() for key, value in read_tensors(files, names)}
+    if missing := sorted(set(names.values()) - weights.keys()):
+        what = f"has no trained question-answering head ({missing[0].replace(_HEAD, 'qa_outputs.')} is missing)"
+        raise LaminaError(f"{name}: {what}. Fix: name a run or a checkpoint of AutoModelForQuestionAnswering")
+    return Start(folder, files[0], "main", TaskOptions(data=DataOptions(train="")), weights)
 
 
 def _copy(start: Start, options: TaskOptions, task: Task) -> HeadInfo:
     """Copy the head, and the mixer if it agrees."""
-    folder = start.run.path
+    folder = start.folder
     old, new = start.options, options
     if old.head.type != new.head.type:
         raise LaminaError(
@@ -93,7 +113,7 @@ def _copy(start: Start, options: TaskOptions, task: Task) -> HeadInfo:
         )
     if difference := _difference(start.weights, _HEAD, task.head):
         raise LaminaError(f"{folder}: its head does not fit: {difference}. Fix: use the encoder and the mixer of that run")
-    info: HeadInfo = {"run": str(options.head.start), "task": start.task, "sha256": sha256_of(start.run.model)}
+    info: HeadInfo = {"run": str(options.head.start), "task": start.task, "sha256": sha256_of(start.file)}
     with torch.no_grad():
         _load(start.weights, _HEAD, task.head)
         if old.mixer != new.mixer:

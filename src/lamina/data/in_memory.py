@@ -44,7 +44,7 @@ def examples_of(
     corpus = isinstance(data, Mapping) and isinstance(data.get("data"), list)
     value = plain_value(data) if corpus else rows_of(data, name)
     found = [
-        replace(each, problems=tuple(replace(problem, fix=_without_command(problem.fix)) for problem in each.problems))
+        replace(each, problems=tuple(replace(problem, fix=without_command(problem.fix)) for problem in each.problems))
         for each in walk_value(value, name, duplicate_ids, answers)
     ]
     return examples_without_problems(found)
@@ -111,7 +111,7 @@ def _objects(data: object, kind: type[T]) -> list[T] | None:
     return found or None
 
 
-def _without_command(fix: str) -> str:
+def without_command(fix: str) -> str:
     """Return a fix for data in memory, which no command can clean."""
     return fix.replace(DROP, CORRECT).replace(CLEAN, "correct the row").replace(IN_COMMANDS, "")
 

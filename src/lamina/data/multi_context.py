@@ -86,6 +86,14 @@ def read_multi_context(
     return examples
 
 
+def repair_multi_context(path: Path) -> tuple[list[Example], list[Problem]]:
+    """Return the examples of all questions without a problem, and the problems of the others. Duplicate ids are renamed."""
+    walker = _MultiContextWalker(str(path), "rename", "check")
+    found = list(walker.walk(_stated_questions(path)))
+    walker.warn()
+    return [example for examples, _ in found for example in examples], [problem for _, some in found for problem in some]
+
+
 def check_multi_context(path: Path) -> Report:
     """Return the counts and all problems of a file. Only a file that cannot be parsed at all raises LaminaError."""
     walker = _MultiContextWalker(str(path), "error", "check")

@@ -75,12 +75,12 @@ def read_sentences(path: Path, how: SentenceReading = USUAL_READING) -> list[Sen
 
 def sentences_in(table: Table, file: str, how: SentenceReading = USUAL_READING) -> list[Sentence]:
     """Return the sentences of a table, with unique ids; `file` is its name in messages."""
-    whole, broken = _sort_out(table, file, how)
+    whole, broken = sort_out(table, file, how)
     if broken:
         _complain(file, table, broken, len(whole), how)
     if not whole:
         raise LaminaError(f"{file}: holds a header but no rows. Fix: add rows")
-    return _with_unique_ids(whole.values())
+    return with_unique_ids(whole.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class SentenceReport:
 def check_sentences(path: Path) -> SentenceReport:
     """Return what a table holds and all of its broken rows."""
     table = read_table(path)
-    whole, broken = _sort_out(table, str(path), USUAL_READING)
+    whole, broken = sort_out(table, str(path), USUAL_READING)
     return replace(report_of(whole.values()), broken=broken, unit=table.unit)
 
 
@@ -117,7 +117,7 @@ def report_of(sentences: Collection[Sentence]) -> SentenceReport:
     return SentenceReport(len(sentences), any(sentence.second is not None for sentence in sentences), dict(labels), {})
 
 
-def _sort_out(table: Table, file: str, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
+def sort_out(table: Table, file: str, how: SentenceReading) -> tuple[dict[int, Sentence], dict[int, str]]:
     """Return the good rows, and what is wrong with the others, by their numbers."""
     chosen = _choose(how.columns, table.header, file, labelled=how.labelled)
     _note_columns(file, how.columns, chosen, table.header)
@@ -136,7 +136,15 @@ def _sort_out(table: Table, file: str, how: SentenceReading) -> tuple[dict[int, 
 def holds_sentences(path: Path) -> bool:
     """Return whether a file seems to hold labelled sentences, by its ending and its header."""
     try:
-        _choose(ColumnOptions(), read_table(path).header, str(path), labelled=True)
+        return fits_sentences(read_table(path).header)
+    except LaminaError:
+        return False
+
+
+def fits_sentences(header: Sequence[str], columns: ColumnOptions = GUESSED) -> bool:
+    """Return whether a table with this header seems to hold labelled sentences."""
+    try:
+        _choose(columns, header, "", labelled=True)
     except LaminaError:
         return False
     return True
@@ -236,7 +244,7 @@ def _complain(file: str, table: Table, broken: Mapping[int, str], whole: int, ho
     warnings.warn(f"{file}: {count} and skipped, at {table.unit} {lines}; the first: {why}", LaminaWarning, stacklevel=4)
 
 
-def _with_unique_ids(sentences: Iterable[Sentence]) -> list[Sentence]:
+def with_unique_ids(sentences: Iterable[Sentence]) -> list[Sentence]:
     """Return the sentences with a number after every repeated id: x, x#2, x#3."""
     ids = UniqueIds("#")
     return [replace(sentence, id=ids.unique(sentence.id)) for sentence in sentences]

@@ -11,4 +11,4 @@ class StartOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     start: str | None = None
-    """Run whose head to start from, with its mixer if that has the same options; without it, random weights."""
+    """Run or question-answering checkpoint whose head to start from, with its mixer if that has the same options."""

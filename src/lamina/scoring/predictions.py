@@ -29,18 +29,20 @@ def references(examples: Sequence[Example]) -> dict[str, list[str]]:
     return {example.id: [answer.text for answer in example.answers] for example in examples}
 
 
-def tune_threshold(predictions: Sequence[Prediction], examples: Sequence[Example]) -> tuple[float, float]:
+def tune_threshold(
+    predictions: Sequence[Prediction], examples: Sequence[Example], *, around: float = 0.0
+) -> tuple[float, float]:
     """Return the null threshold, and the best mean of HasAns_f1 and NoAns_f1 over all thresholds, in percent.
 
-    The threshold is the one nearest to 0 within one standard error of the best mean. The mean of the two replaces the plain
-    F1, because the share of unanswerable questions may differ between these examples and the model's use.
+    The threshold is the one nearest to `around` within one standard error of the best mean. The mean of the two replaces
+    the plain F1, because the share of unanswerable questions may differ between these examples and the model's use.
     """
-    odds = np.array([p.null_odds for p in predictions])
+    odds = np.array([p.null_odds for p in predictions]) - around
     has_answer = np.array([bool(e.answers) for e in examples])
     answered = f1_if_answered(predictions, examples)
     _, best = balanced_threshold(odds, answered, has_answer)
     threshold, _ = balanced_threshold(odds, answered, has_answer, tolerance=1.0)
-    return threshold, 100 * best
+    return threshold + around, 100 * best
 
 
 def f1_if_answered(predictions: Sequence[Prediction], examples: Sequence[Example]) -> Doubles:

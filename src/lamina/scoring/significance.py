@@ -140,6 +140,31 @@ def randomisation_p(
     return (1 + hits) / (1 + resamples)
 
 
+def correlation_interval(
+    a: Doubles, b: Doubles, gold: Doubles, *, level: float = LEVEL, resamples: int = 2_000, seed: int = 0
+) -> tuple[float, float]:
+    """Return the interval of the difference of two Pearson correlations with `gold`, that of b minus that of a.
+
+    All arguments have the shape [N]. It is the plain percentile interval of a paired bootstrap over the items. A resample
+    whose values are all equal has the correlation 0.
+    """
+    random = np.random.default_rng(seed)
+    found = []
+    for rows in _pieces(resamples, len(gold)):
+        drawn = random.integers(0, len(gold), (rows, len(gold)))  # [rows, N]
+        found.append(_correlations(b[drawn], gold[drawn]) - _correlations(a[drawn], gold[drawn]))
+    low, high = np.quantile(np.concatenate(found), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _correlations(a: Doubles, b: Doubles) -> Doubles:
+    """Return [rows] the Pearson correlation of each row of two matrices [rows, N]."""
+    a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
+    lengths = np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    found: Doubles = np.where(lengths > 1e-12, (a * b).sum(1) / np.maximum(lengths, 1e-12), 0.0)
+    return found
+
+
 def items_needed(
     differences: Doubles, clusters: Clusters | None = None, *, level: float = LEVEL, power: float = POWER
 ) -> int | None:

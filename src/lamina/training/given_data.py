@@ -104,7 +104,7 @@ def _name_of(recipe: Recipe, run: Run, task: str, split: Split, source: DataLike
     """Return the name of data for the recipe; add the content of its file if it is in memory."""
     if isinstance(source, str | Path):
         return str(source)
-    checked = _read_twice(source)
+    checked = read_twice(source)
     try:
         kind_of(recipe.tasks[task]).read(recipe.tasks[task], checked)
     except LaminaError as error:
@@ -117,7 +117,7 @@ def _name_of(recipe: Recipe, run: Run, task: str, split: Split, source: DataLike
     return str(path)
 
 
-def _read_twice(source: DataLike) -> Any:
+def read_twice(source: DataLike) -> Any:
     """Return data in memory in a form that can be read twice: a SQuAD object, a list of objects, or rows."""
     if isinstance(source, Mapping) and isinstance(source.get("data"), list):  # a SQuAD object
         return plain_value(source)
@@ -126,7 +126,7 @@ def _read_twice(source: DataLike) -> Any:
 
 
 def _content(checked: Any, columns: ColumnOptions) -> tuple[str, bytes]:
-    """Return the ending and the content of the file for data of `_read_twice` that was read without a problem."""
+    """Return the ending and the content of the file for data of `read_twice` that was read without a problem."""
     if isinstance(checked, Mapping):
         return ".json", json_text(checked).encode(errors="replace")
     if isinstance(checked[0], Example):

@@ -164,14 +164,15 @@ def _epochs_in(
             tokens[task] += int(windows.lengths[windows.windows_of(items)].sum())
     needed = 0.0
     for name, dataset in datasets.items():
-        pace = _seconds_per_token(options, name, dataset, model, copy.deepcopy(losses[name]))
+        pace = seconds_per_token(options, name, dataset, model, copy.deepcopy(losses[name]))
         needed += 1.05 * pace * tokens[name]  # the optimiser needs the 5%
         needed += pace / 3 * len(holdout[name].windows.ids) / options.evaluate_every
     load_weights(model, before)
     return max(1e-6, seconds / needed)
 
 
-def _seconds_per_token(options: TrainOptions, name: str, dataset: AnyDataset, model: Model, loss: Loss) -> float:
+def seconds_per_token(options: TrainOptions, name: str, dataset: AnyDataset, model: Model, loss: Loss) -> float:
+    """Return the seconds that a token takes in training, without the optimiser. It times a few batches of a task."""
     device = next(model.parameters()).device
     lengths = dataset.windows.item_lengths
     items = np.linspace(0, len(lengths) - 1, min(len(lengths), 48)).astype(np.int64)
