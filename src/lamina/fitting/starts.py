@@ -25,7 +25,6 @@ from lamina.fitting.linear import Loss, fit_linear
 from lamina.heads.sentence import CosineHead, ScaleAndShift
 from lamina.model import Model
 from lamina.model.inference import TOKENS
-from lamina.reader.default import default_reader
 from lamina.reader.load import Reader, load
 from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, TrainingData, dataset_of
@@ -33,6 +32,7 @@ from lamina.training.task_group import decisions_json
 from lamina.training.trainer import write_run
 from lamina.utils.files import expanded
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
+from lamina.utils.shipped import READER, SHIPPED
 
 LENGTH: Final = 256  # tokens of a sentence window, at most
 
@@ -69,9 +69,10 @@ class QuestionStart:
 
 
 def question_start(model: str | Path | None, settings: Settings) -> QuestionStart:
-    """Return the start of questions; None for the reader that comes with Lamina."""
-    name = str(default_reader() if model is None else model)
-    name = str(folder) if (folder := expanded(name)).exists() else name
+    """Return the start of questions; None for the reader inside the package."""
+    name = READER if model is None else str(model)
+    if name not in SHIPPED and (folder := expanded(name)).exists():
+        name = str(folder)
     reader = load(name)
     old = reader.recipe
     task = reader.trained.span_task
