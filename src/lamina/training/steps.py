@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lamina.config.train_options import TrainOptions
+from lamina.config.train_options import TrainOptions, choose_precision
 from lamina.data.batches import pack
 from lamina.errors import LaminaError
 from lamina.model import Model
@@ -22,6 +22,7 @@ from lamina.objectives.loss import Loss
 from lamina.training.datasets import AnyDataset, Datasets
 from lamina.training.loop import Step
 from lamina.training.plan import Draw, Turn, plan_epochs, steps_in
+from lamina.training.step_loop import autocast
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,9 @@ def seconds_per_token(options: TrainOptions, name: str, dataset: AnyDataset, mod
         for run in runs:
             batch = dataset.batch(items[run])
             moved = batch.to(device)
-            loss(model, moved, model.train()(moved, name), loss.counts([batch])).backward()
+            with autocast(device, choose_precision(options.precision, device)):
+                outputs = model.train()(moved, name)
+            loss(model, moved, outputs, loss.counts([batch])).backward()
             model.zero_grad(set_to_none=True)
             tokens += int(batch.mask.sum())
         return (time.monotonic() - began) / tokens
