@@ -31,7 +31,7 @@ class TrainingPlan(Sequence[tuple[int, Turn]]):
 
     steps: Sequence[tuple[int, Turn]]
     epoch_sizes: Sequence[int]  # steps of each whole epoch; training may stop within the last
-    epoch_items: int  # items of an epoch; with one task all of its items, usable or not
+    epoch_items: int  # items of an epoch; with one task also those whose answer no token covers
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -65,7 +65,7 @@ def make_plan(
     sizes: list[int] = []
     items = sum(dataset.windows.items for dataset in datasets.values())
     for epoch, turns in enumerate(_epochs(options, datasets, epochs)):
-        if epoch == 0 and len(datasets) > 1:
+        if epoch == 0 and (len(datasets) > 1 or any(dataset.null_windows < 1 for dataset in datasets.values())):
             items = sum(len(draw.items) for turn in turns for draw in turn)
         sizes.append(len(turns))
         steps += [(epoch, turn) for turn in turns[: steps_in(len(turns), epochs - epoch)]]
