@@ -8,6 +8,7 @@ import pytest
 from lamina.answers.calibration import Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Candidate, Prediction
+from lamina.answers.prior_shift import shifted
 from lamina.data.examples import Example, Sentence
 from lamina.data.labels import Labels
 from lamina.fitting.comparison import HeldOutQuestions, HeldOutSentences, compare_questions, compare_sentences, fit_decision
@@ -63,9 +64,17 @@ def test_threshold_stays_at_that_of_the_start_unless_the_data_say_otherwise() ->
     sure = [prediction(e, "snow") for e in examples]
     kept = fit_decision(sure, examples, start, "margin")
     assert kept.threshold == 1.5
-    assert kept.calibration == start.calibration  # ten questions are too few
+    assert kept == start  # ten questions are too few for a calibration
     silent = [prediction(e, "snow", null=8.0) for e in examples]
     assert fit_decision(silent, examples, start, "margin").threshold > 8.0
+
+
+def test_a_fitted_decision_can_be_shifted_to_another_share() -> None:
+    examples = [tiny.example("There is snow.", "snow" if n % 4 else None, id=str(n)) for n in range(40)]
+    predictions = [prediction(e, "snow", null=(-3.0 if e.answers else 1.0) + n % 5) for n, e in enumerate(examples)]
+    found = fit_decision(predictions, examples, SpanDecision(threshold=1.5, unanswerable=0.5), "margin")
+    assert found.unanswerable == 0.25 and found.curve is not None
+    assert shifted(found, 0.8).threshold < shifted(found, 0.2).threshold
 
 
 def test_accuracy_and_correlation_of_sentences() -> None:

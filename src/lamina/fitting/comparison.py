@@ -21,11 +21,13 @@ from lamina.data.labels import Labels
 from lamina.scoring.predictions import (
     by_question,
     calibrate,
+    null_curve,
     references,
     several_contexts,
     tune_threshold,
     whole_questions,
 )
+from lamina.scoring.recalibration import share_of
 from lamina.scoring.sentence import pearson
 from lamina.scoring.significance import LEVEL, Clusters, bootstrap_interval, correlation_interval
 from lamina.scoring.squad import question_scores
@@ -87,14 +89,21 @@ def fit_decision(
 ) -> SpanDecision:
     """Return a decision fitted on held-out questions. Its thresholds stay as near to those of the start as the data allow.
 
-    Fewer than 20 questions keep the calibration of the start.
+    Fewer than 20 questions keep the calibration of the start, with its share of unanswerable questions and its curve.
     """
     threshold = _near(start.threshold, predictions, examples)
     of_questions = start.question_threshold
     if several_contexts(examples):
         of_questions = _near(start.over_contexts, *by_question(predictions, examples, across))
-    calibration = calibrate(predictions, examples) if len(predictions) >= FEWEST else start.calibration
-    return SpanDecision(threshold=threshold, calibration=calibration, question_threshold=of_questions)
+    if len(predictions) < FEWEST:
+        return start.model_copy(update={"threshold": threshold, "question_threshold": of_questions})
+    return SpanDecision(
+        threshold=threshold,
+        calibration=calibrate(predictions, examples),
+        question_threshold=of_questions,
+        unanswerable=share_of(examples),
+        curve=null_curve(predictions, examples),
+    )
 
 
 def _near(start: float, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
