@@ -51,6 +51,14 @@ def test_few_questions_need_a_sure_gain(before: int, after: int, count: int, bet
     assert f1.low <= f1.after - f1.before <= f1.high
 
 
+def test_a_small_gain_on_both_of_two_texts_is_not_sure() -> None:
+    texts = ("In one tale there is snow.", "In another tale there is snow.")
+    examples = [tiny.example(texts[n % 2], "snow", id=str(n)) for n in range(30)]
+    sides = [[prediction(e, "snow" if n < right else "tale") for n, e in enumerate(examples)] for right in (10, 12)]
+    found = compare_questions([HeldOutQuestions(examples, *sides)], SpanDecision(), [SpanDecision()], "margin")
+    assert found.scores["f1"].after > found.scores["f1"].before and not found.better
+
+
 def test_changed_answers_show_both_answers_and_the_right_one() -> None:
     found = compare_questions([part_of(2, 6, 30)], SpanDecision(), [SpanDecision()], "margin")
     assert len(found.changed) == 3

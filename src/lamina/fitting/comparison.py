@@ -219,5 +219,9 @@ def _is_better(differences: Doubles, clusters: Clusters | None = None) -> bool:
 
 
 def _interval(differences: Doubles, clusters: Clusters | None, level: float) -> tuple[float, float]:
-    single = clusters is not None and len(set(clusters.tolist())) < 2  # one text: its questions count as independent
-    return bootstrap_interval(differences, None if single else clusters, level=level)
+    """Return the interval of the mean. The questions on one or two texts count as independent.
+
+    A bootstrap of two clusters has only three different means, so that it takes chance for a gain too often.
+    """
+    few = clusters is not None and len(set(clusters.tolist())) < 3
+    return bootstrap_interval(differences, None if few else clusters, level=level)
