@@ -233,8 +233,8 @@ def test_mistakes(tmp_path: Path, start: Path) -> None:
         lamina.fit(asked(14), tmp_path / "out", start=start)
     with pytest.raises(LaminaError, match=r"the class 'good' has 3 rows.* Fix: "):
         lamina.fit(fables(6), tmp_path / "out")
-    with pytest.raises(LaminaError, match=r"--from: .* Fix: name a run"):
-        lamina.fit(asked(15), tmp_path / "out")
+    with pytest.raises(LaminaError, match=r"nowhere: not a run folder.* Fix: name the folder"):
+        lamina.fit(asked(15), tmp_path / "out", start="nowhere")
     with pytest.raises(LaminaError, match="exists and is not empty"):
         lamina.fit(asked(15), start)
     with pytest.raises(ValueError, match="minutes must be above 0, not 0"):
