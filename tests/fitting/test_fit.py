@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -228,7 +229,11 @@ def _always_better(*arguments: Any) -> Any:
 # Mistakes and the command
 
 
-def test_mistakes(tmp_path: Path, start: Path) -> None:
+def _refused(**_: Any) -> str:
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_mistakes(tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LaminaError, match=r"28 questions are too few.* Fix: give at least 30"):
         lamina.fit(asked(14), tmp_path / "out", start=start)
     with pytest.raises(LaminaError, match=r"the class 'good' has 3 rows.* Fix: "):
@@ -237,6 +242,12 @@ def test_mistakes(tmp_path: Path, start: Path) -> None:
         lamina.fit(asked(15), tmp_path / "out", start="nowhere")
     with pytest.raises(LaminaError, match="exists and is not empty"):
         lamina.fit(asked(15), start)
+    with (
+        pytest.raises(LaminaError, match=r"cannot be written \(.*\)\. Fix: name another folder with --out"),
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(fitting.tempfile, "mkdtemp", _refused)
+        lamina.fit(asked(15), tmp_path / "out", start=start)
     with pytest.raises(ValueError, match="minutes must be above 0, not 0"):
         lamina.fit(asked(15), tmp_path / "out", start=start, minutes=0)
     assert not (tmp_path / "out").exists()

@@ -269,7 +269,10 @@ def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions |
 def _work_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out`, on the same disk, and remove it at the end, also after Ctrl-C."""
     make_folder(out.parent)
-    work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name another folder with --out") from None
     try:
         yield work
     finally:
