@@ -186,6 +186,7 @@ def test_trained_sentences_keep_their_start_beside_them(tmp_path: Path, monkeypa
     assert not fitted.kept_start
     recipe = lamina.read_recipe(tmp_path / "out" / "recipe.json")
     assert recipe.main.head.start == str(tmp_path / "out" / "start")
+    assert fitted.run.read_info()["heads"]["main"]["run"] == recipe.main.head.start
     assert lamina.load(tmp_path / "out" / "start").classify("The feast was dreadful.").label in ("good", "bad")
     again = lamina.train(recipe, tmp_path / "again")
     assert again.finished

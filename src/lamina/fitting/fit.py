@@ -288,13 +288,15 @@ def _move(run: Run, prepared: Prepared, decision: SpanDecision | None, out: Path
     except OSError as error:
         raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name a new folder with --out") from None
     moved = Run(out)
+    info = moved.read_info()
     recipe = parse_recipe(moved.read_recipe(), name=str(moved.recipe))
-    first = next(iter(recipe.tasks.values())).head.start
+    ((task, options),) = recipe.tasks.items()
+    first = options.head.start
     if first is not None and Path(first).parent == run.path.parent:  # a head that was fitted here
         Path(first).replace(out / "start")
         recipe = with_head(recipe, out / "start")
         moved.write_recipe(recipe.model_dump(mode="json"))
-    info = moved.read_info()
+        info["heads"][task]["run"] = str(out / "start")
     below = encoders.folder_of(recipe.encoder.model)
     if below is not None:
         info["encoder"]["folder"] = os.path.relpath(below.resolve(), out.resolve())
