@@ -139,8 +139,9 @@ def test_bad_rows_are_repaired_or_left_out(tmp_path: Path, start: Path) -> None:
     lines[0]["answer"] = "Snow"  # as nothing in the context is written
     heard = tiny.Heard()
     data = write_csv(tmp_path / "my.csv", lines)
-    settings = {**FAST, "train.epochs": 0.5}
+    settings = {**FAST, "train.epochs": 0.5, "tune.layers": 1}
     fitted = lamina.fit(str(data), tmp_path / "out", start=start, minutes=60, settings=settings, progress=heard)
+    assert fitted.choice[0].startswith("choice: train the last 1 of 2 layers on stored states for 0.5 epochs on 32 questions")
     assert len(fitted.left_out) == 2 and all("my.csv, line" in line for line in fitted.left_out)
     assert len(fitted.repaired) == 1
     assert sum(line.startswith("left out: ") for line in heard.lines) == 2

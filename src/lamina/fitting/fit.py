@@ -25,7 +25,7 @@ from lamina.data.split_files import without_ending
 from lamina.data.splits import questions_of, sample
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.fitting.choice import HELD_OUT, Choice, Size, Speed, choose
+from lamina.fitting.choice import HELD_OUT, Choice, Size, Speed, choose, cost
 from lamina.fitting.comparison import (
     Comparison,
     HeldOutQuestions,
@@ -159,10 +159,19 @@ class _Fitting:
         sentences = isinstance(self.examples[0], Sentence)
         count = len(self.examples) if sentences else len(questions_of(self.examples))
         size = Size(count, len(windows.ids), source.config.layers, shared=source.config.shared, sentences=sentences)
-        choice = choose(size, Speed(pace, pace / 3), minutes)
+        speed = Speed(pace, pace / 3)
+        choice = self._as_set(choose(size, speed, minutes))
+        choice = replace(choice, seconds=cost(choice, size, speed))
         for line in choice.lines(size, minutes):
             self.progress.say(line)
         return choice, size
+
+    def _as_set(self, choice: Choice) -> Choice:
+        """Return the choice with the epochs and layers that the settings of the caller name."""
+        recipe, named = self.start.recipe, {name for name, _ in settings_of(self.settings)}
+        layers = choice.depth if recipe.tune.layers == "all" else recipe.tune.layers
+        choice = replace(choice, epochs=recipe.train.epochs) if "train.epochs" in named else choice
+        return replace(choice, layers=layers) if "tune.layers" in named else choice
 
     def run(self, choice: Choice, lines: tuple[str, str], work: Path, out: Path) -> Fitted:
         """Train and test the parts, and write the better model into the folder `out`."""
