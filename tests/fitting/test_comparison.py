@@ -11,7 +11,14 @@ from lamina.answers.decode import Candidate, Prediction
 from lamina.answers.prior_shift import shifted
 from lamina.data.examples import Example, Sentence
 from lamina.data.labels import Labels
-from lamina.fitting.comparison import HeldOutQuestions, HeldOutSentences, compare_questions, compare_sentences, fit_decision
+from lamina.fitting.comparison import (
+    HeldOutQuestions,
+    HeldOutSentences,
+    compare_questions,
+    compare_sentences,
+    fit_decision,
+    with_calibration_of,
+)
 from tests import tiny
 
 
@@ -75,6 +82,14 @@ def test_threshold_stays_at_that_of_the_start_unless_the_data_say_otherwise() ->
     assert kept == start  # ten questions are too few for a calibration
     silent = [prediction(e, "snow", null=8.0) for e in examples]
     assert fit_decision(silent, examples, start, "margin").threshold > 8.0
+
+
+def test_a_run_without_a_calibration_has_that_of_the_start() -> None:
+    start = SpanDecision(threshold=1.5, calibration=Calibration(2.0, 1.0), unanswerable=0.3)
+    few = SpanDecision(threshold=0.5, unanswerable=0.0)
+    assert with_calibration_of(start, few) == start.model_copy(update={"threshold": 0.5})
+    enough = SpanDecision(threshold=0.5, calibration=Calibration(3.0), unanswerable=0.2)
+    assert with_calibration_of(start, enough) == enough
 
 
 def test_a_fitted_decision_can_be_shifted_to_another_share() -> None:

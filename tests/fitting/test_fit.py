@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import lamina
+from lamina.answers.calibration import Calibration
 from lamina.data.examples import Example
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
@@ -115,12 +116,20 @@ def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Pat
 
 def test_little_time_holds_one_part_out_and_scores_it(tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "seconds_per_token", lambda *_: 1e-3)
-    fitted = lamina.fit(asked(15), tmp_path / "out", start=start, minutes=0.3, settings=FAST)
+    calibrated = _with_calibration(start, Calibration(2.0, 1.0), tmp_path / "calibrated")
+    fitted = lamina.fit(asked(15), tmp_path / "out", start=calibrated, minutes=0.3, settings=FAST)
+    assert lamina.load(fitted.run.path).calibration == Calibration(2.0, 1.0), "ten held-out questions are too few"
     assert "hold out 1 of 5 parts" in fitted.choice[1]
     assert fitted.comparison.examples < 10
     if not fitted.kept_start:  # the tested model is the one handed out, with its scores
         scores = json.loads(fitted.run.scores.read_text())
         assert scores["tuned"]["f1"] == pytest.approx(fitted.comparison.scores["f1"].after)
+
+
+def _with_calibration(run: Path, calibration: Calibration, folder: Path) -> Path:
+    trained = lamina.load(run).trained
+    decision = trained.span_decision.model_copy(update={"calibration": calibration})
+    return lamina.Reader(replace(trained, decisions={trained.span_task: decision})).save(folder).path
 
 
 def test_checkpoints_and_saved_models_are_starts(tmp_path: Path, start: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.answers.calibration import FEWEST
+from lamina.answers.calibration import FEWEST, Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.formats import predictions_json
@@ -104,6 +104,14 @@ def fit_decision(
         unanswerable=share_of(examples),
         curve=null_curve(predictions, examples),
     )
+
+
+def with_calibration_of(start: SpanDecision, trained: SpanDecision) -> SpanDecision:
+    """Return the decision of a run, with the calibration of the start if the run had too few questions to fit one."""
+    if trained.calibration != Calibration():
+        return trained
+    kept = {"calibration": start.calibration, "unanswerable": start.unanswerable, "curve": start.curve}
+    return trained.model_copy(update=kept)
 
 
 def _near(start: float, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:

@@ -33,6 +33,7 @@ from lamina.fitting.comparison import (
     compare_questions,
     compare_sentences,
     fit_decision,
+    with_calibration_of,
 )
 from lamina.fitting.parts import Part, grouped, parts_of
 from lamina.fitting.results import Fitted
@@ -213,7 +214,8 @@ class _Fitting:
         trained, across = self.start.reader.trained, self.start.recipe.answer.across
         before = trained.span_decision
         if not crossed:
-            return compare_questions(tested, before, [load(run.path).trained.span_decision], across), None
+            of_run = with_calibration_of(before, load(run.path).trained.span_decision)
+            return compare_questions(tested, before, [of_run], across), of_run
 
         def fitted(parts: Sequence[HeldOutQuestions]) -> SpanDecision:
             predictions = [prediction for part in parts for prediction in part.after]
