@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -257,7 +258,7 @@ def test_mistakes(tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) 
         pytest.raises(LaminaError, match=r"cannot be written \(.*\)\. Fix: name another folder with --out"),
         monkeypatch.context() as patched,
     ):
-        patched.setattr(fitting.tempfile, "mkdtemp", _refused)
+        patched.setattr(tempfile, "mkdtemp", _refused)
         lamina.fit(asked(15), tmp_path / "out", start=start)
     with pytest.raises(ValueError, match="minutes must be above 0, not 0"):
         lamina.fit(asked(15), tmp_path / "out", start=start, minutes=0)
