@@ -187,9 +187,10 @@ def cross_validated(
         inside = [number for number, own in enumerate(folds) if own != fold]
         outside = [predictions[number] for number, own in enumerate(folds) if own == fold]
         some = [examples[number] for number in inside]
-        if too_few(some):
+        try:
+            fitted = refit(decision, [predictions[n] for n in inside], some, unanswerable=unanswerable, across=across)
+        except LaminaError:  # too few questions without this fold
             return None
-        fitted = refit(decision, [predictions[n] for n in inside], some, unanswerable=unanswerable, across=across)
         found = replies_of(fitted, outside)
         texts |= found.texts
         confidences |= {p.id: value for p, value in zip(outside, found.confidences, strict=True)}
