@@ -97,10 +97,12 @@ def test_thirty_questions_from_csv_beat_an_untrained_start(tmp_path: Path, start
     assert reader.answer(example.question, example.context, threshold=1e9).text == "snow"
     assert lamina.evaluate(reader, asked(20)[-8:])["tuned"]["f1"] > 60
     export(reader.trained, tmp_path / "exported")
+    card = (reader.save(tmp_path / "saved").path / "README.md").read_text()
+    assert "threshold for no answer was fitted on held-out questions" in card and "default" not in card
     recipe = lamina.read_recipe(tmp_path / "out" / "recipe.json")
     assert recipe.main.head.start == str(start) and recipe.encoder.model == str(start)
     assert json.loads((tmp_path / "out" / "fit.json").read_text())["scores"]["f1"]["after"] == f1.after
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["exported", "my.csv", "out"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["exported", "my.csv", "out", "saved"]
 
 
 def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Path) -> None:
