@@ -24,12 +24,14 @@ from lamina.data.examples import Example
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.fitting import fit as fitting
+from lamina.fitting.choice import Choice
 from lamina.fitting.comparison import compare_questions
 from lamina.runs.export import export
 from tests import tiny
 from tests.command import lamina as command
 
 FAST = {"train.lr": 3e-3, "train.threads": 1, "train.device": "cpu", "train.epochs": 6}
+FAST_TABLE = {name.removeprefix("train."): value for name, value in FAST.items()}
 SENTENCES = {"encoder.model": "tiny", "encoder.pretrained": False, "encoder.dropout": 0.0, **FAST}
 
 
@@ -143,6 +145,17 @@ def test_checkpoints_and_saved_models_are_starts(tmp_path: Path, start: Path) ->
         fitted = lamina.fit(asked(15), tmp_path / f"out{number}", start=tmp_path / name, minutes=60, settings=FAST)
         assert not fitted.kept_start
         assert lamina.load(fitted.run.path).answer("What is it?", "There is snow.", threshold=1e9).text
+
+
+@pytest.mark.parametrize("settings", [{"tasks.main.data.holdout": 0.3, " train.lr ": 1e-3}, {"train": FAST_TABLE}])
+def test_settings_with_another_spelling_win_over_the_choice(settings: dict[str, Any], tmp_path: Path, start: Path) -> None:
+    begun = fitting.question_start(start, settings)
+    choice = Choice(layers=1, depth=2, epochs=9.0, parts=5, crossed=True, seconds=1.0)
+    recipe = fitting._chosen(begun.recipe, choice, settings, 30)
+    if "train" in settings:
+        assert (recipe.train.epochs, recipe.main.data.holdout) == (6, 0.0)
+    else:
+        assert (recipe.train.epochs, recipe.train.lr, recipe.main.data.holdout) == (9, 1e-3, 0.3)
 
 
 def test_bad_rows_are_repaired_or_left_out(tmp_path: Path, start: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lamina.answers.decisions import SpanDecision
 from lamina.config.build import build_losses, build_model
-from lamina.config.parse import Settings, parse_recipe, settings_of
+from lamina.config.parse import Settings, parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device
 from lamina.data.examples import Example, Sentence
@@ -37,7 +37,7 @@ from lamina.fitting.comparison import (
 )
 from lamina.fitting.parts import Part, grouped, parts_of
 from lamina.fitting.results import Fitted
-from lamina.fitting.starts import Prepared, QuestionStart, SentenceStart, question_start, sentence_start, with_head
+from lamina.fitting.starts import Prepared, QuestionStart, SentenceStart, fields_of, question_start, sentence_start, with_head
 from lamina.reader.load import load
 from lamina.tasks.kind import DataLike
 from lamina.training.datasets import dataset_of
@@ -169,7 +169,7 @@ class _Fitting:
 
     def _as_set(self, choice: Choice) -> Choice:
         """Return the choice with the epochs and layers that the settings of the caller name."""
-        recipe, named = self.start.recipe, {name for name, _ in settings_of(self.settings)}
+        recipe, named = self.start.recipe, fields_of(self.settings)
         layers = choice.depth if recipe.tune.layers == "all" else recipe.tune.layers
         choice = replace(choice, epochs=recipe.train.epochs) if "train.epochs" in named else choice
         return replace(choice, layers=layers) if "tune.layers" in named else choice
@@ -228,7 +228,8 @@ class _Fitting:
 def _columns(settings: Settings) -> ColumnOptions:
     """Return the columns of a table of sentences that the settings name."""
     prefix = "data.columns."
-    named = {name.removeprefix(prefix): value for name, value in settings_of(settings) if name.startswith(prefix)}
+    given = fields_of(settings).items()
+    named = {name.removeprefix(prefix): value for name, value in given if name.startswith(prefix)}
     known = {name: str(value) for name, value in named.items() if name in ColumnOptions.model_fields}
     return ColumnOptions(**known)  # the recipe reports unknown names
 
@@ -263,7 +264,7 @@ def _chosen(recipe: Recipe, choice: Choice, settings: Settings, examples: int) -
         "train.evaluate_every": 0.5,
         "train.keep": "last" if choice.crossed else "best",
     }
-    named = {name for name, _ in settings_of(settings)}
+    named = fields_of(settings)
     return parse_recipe(recipe.model_dump(mode="json"), {name: value for name, value in values.items() if name not in named})
 
 

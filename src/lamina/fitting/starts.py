@@ -6,7 +6,8 @@ fitted on its frozen vectors (`fitting.linear`), or from a run that has the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lamina.config.build import build_model
-from lamina.config.parse import Settings, parse_recipe
+from lamina.config.parse import Settings, parse_recipe, settings_of
 from lamina.config.recipe import Recipe, TaskOptions
 from lamina.config.train_options import fast_precision
 from lamina.data.examples import Sentence
@@ -53,6 +54,23 @@ class Start(Protocol):
     def prepare(self, train: Sequence[Any], folder: Path) -> Prepared:
         """Return the start for these training examples. What is fitted on them is written into the folder."""
         ...
+
+
+# Settings
+
+
+def fields_of(settings: Settings) -> dict[str, object]:
+    """Return the values of settings by the name of the field, without the name of the only task. Tables become their fields.
+
+    >>> fields_of(["tasks.main.data.holdout=0.2", "train={epochs = 1, rates = {head = 0.1}}"])
+    {'data.holdout': 0.2, 'train.epochs': 1, 'train.rates.head': 0.1}
+    """
+    found: dict[str, object] = {}
+    for name, value in settings_of(settings):
+        table = isinstance(value, Mapping)
+        inside = fields_of({f"{name.strip()}.{key}": own for key, own in value.items()}) if table else {name.strip(): value}
+        found |= {re.sub(r"^tasks\.[^.]+\.", "", key): own for key, own in inside.items()}
+    return found
 
 
 # Questions
@@ -133,7 +151,7 @@ def sentence_start(
     recipe = parse_recipe(values, settings, name="fit")
     positions = encoders.find(recipe.encoder).config.max_length
     fits = recipe.window.model_copy(update={"length": min(LENGTH, positions)})
-    recipe = recipe if any("window.length" in str(one) for one in settings) else recipe.model_copy(update={"window": fits})
+    recipe = recipe if "window.length" in fields_of(settings) else recipe.model_copy(update={"window": fits})
     return _with_own_head(recipe, model)
 
 
