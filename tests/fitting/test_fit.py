@@ -21,9 +21,12 @@ import pytest
 import lamina
 from lamina.answers.calibration import Calibration
 from lamina.data.examples import Example
+from lamina.data.repair import repair_sentences
+from lamina.data.sentences import ColumnOptions
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.fitting import fit as fitting
+from lamina.fitting import starts
 from lamina.fitting.choice import Choice
 from lamina.fitting.comparison import compare_questions
 from lamina.runs.export import export
@@ -156,6 +159,25 @@ def test_settings_with_another_spelling_win_over_the_choice(settings: dict[str, 
         assert (recipe.train.epochs, recipe.main.data.holdout) == (6, 0.0)
     else:
         assert (recipe.train.epochs, recipe.train.lr, recipe.main.data.holdout) == (9, 1e-3, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "precision"),
+    [
+        ({"train.device": "cpu"}, "bfloat16"),
+        ({"train.device": "meta"}, "auto"),  # any device that is not the CPU
+        ({"train.device": "cpu", "train.precision": "float32"}, "float32"),
+        ({"train.device": "cpu", "train.precision": "auto"}, "auto"),
+    ],
+)
+def test_the_fast_precision_of_the_processor_is_for_the_processor_only(
+    settings: dict[str, Any], precision: str, start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "fast_precision", lambda: "bfloat16")
+    assert starts.question_start(start, settings).recipe.train.precision == precision
+    sentences = repair_sentences(fables(16), ColumnOptions()).examples
+    small = {**SENTENCES, **settings}
+    assert starts.sentence_start(None, sentences, ColumnOptions(), small).recipe.train.precision == precision
 
 
 def test_bad_rows_are_repaired_or_left_out(tmp_path: Path, start: Path) -> None:

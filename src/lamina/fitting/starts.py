@@ -18,7 +18,7 @@ from torch import Tensor
 from lamina.config.build import build_model
 from lamina.config.parse import Settings, parse_recipe, settings_of
 from lamina.config.recipe import Recipe, TaskOptions
-from lamina.config.train_options import fast_precision
+from lamina.config.train_options import choose_device, fast_precision
 from lamina.data.examples import Sentence
 from lamina.data.labels import Labels, labels_in
 from lamina.data.sentences import ColumnOptions
@@ -73,6 +73,14 @@ def fields_of(settings: Settings) -> dict[str, object]:
     return found
 
 
+def _parsed(values: dict[str, Any], settings: Settings) -> Recipe:
+    """Return the recipe of a start. On a CPU it trains in the fastest precision, unless the settings name one."""
+    recipe = parse_recipe(values, settings, name="fit")
+    if "train.precision" in fields_of(settings) or choose_device(recipe.train.device).type != "cpu":
+        return recipe
+    return recipe.model_copy(update={"train": recipe.train.model_copy(update={"precision": fast_precision()})})
+
+
 # Questions
 
 
@@ -108,9 +116,8 @@ def question_start(model: str | Path | None, settings: Settings) -> QuestionStar
         "encoder": {"model": name, "dropout": old.encoder.dropout, "attention_dropout": old.encoder.attention_dropout},
         "window": old.window.model_dump(mode="json"),
         "answer": old.answer.model_dump(mode="json"),
-        "train": {"precision": fast_precision()},
     }
-    return QuestionStart(reader, parse_recipe(values, settings, name="fit"))
+    return QuestionStart(reader, _parsed(values, settings))
 
 
 # Sentences
@@ -144,11 +151,11 @@ def sentence_start(
         "scores": (labels.low, labels.high) if labels.are_scores else None,
         "classes": labels.classes or None,
     }
-    values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs), "train": {"precision": fast_precision()}}
+    values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs)}
     if model is not None:
         folder = expanded(model)
         values["encoder"] = {"model": str(folder if folder.exists() else model)}
-    recipe = parse_recipe(values, settings, name="fit")
+    recipe = _parsed(values, settings)
     positions = encoders.find(recipe.encoder).config.max_length
     fits = recipe.window.model_copy(update={"length": min(LENGTH, positions)})
     recipe = recipe if "window.length" in fields_of(settings) else recipe.model_copy(update={"window": fits})
