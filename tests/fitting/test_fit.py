@@ -112,6 +112,7 @@ def test_thirty_questions_from_csv_beat_an_untrained_start(tmp_path: Path, start
 
 def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Path) -> None:
     good = lamina.fit(asked(15), tmp_path / "good", start=start, minutes=60, settings=FAST).run.path
+    good = lamina.load(good).save(tmp_path / "packed", weights="int8").path
     before = lamina.load(good)
     wrecking = {**FAST, "train.lr": 1.0}
     fitted = lamina.fit(asked(15), tmp_path / "out", start=good, minutes=60, settings=wrecking)
@@ -119,6 +120,8 @@ def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Pat
     example = asked(30)[-1]
     question = example.question, example.context
     assert lamina.load(tmp_path / "out").answer(*question) == before.answer(*question)
+    assert fitted.run.read_info()["weights"] == "int8", "a start in 8 bits stays in 8 bits"
+    assert fitted.run.model.stat().st_size <= (good / "model.safetensors").stat().st_size
     assert json.loads((tmp_path / "out" / "fit.json").read_text())["kept_start"] is True
 
 

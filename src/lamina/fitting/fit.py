@@ -39,6 +39,7 @@ from lamina.fitting.parts import Part, grouped, parts_of
 from lamina.fitting.results import Fitted
 from lamina.fitting.starts import Prepared, QuestionStart, SentenceStart, fields_of, question_start, sentence_start, with_head
 from lamina.reader.load import load
+from lamina.reader.saving import stored_precision
 from lamina.tasks.kind import DataLike
 from lamina.training.datasets import dataset_of
 from lamina.training.given_data import read_twice
@@ -186,8 +187,8 @@ class _Fitting:
             tested.append(_tested(part.test, prepared, run))
         comparison, decision = self._compare(tested, trained[0][0], crossed=choice.crossed)
         if not comparison.better:
-            everything = self.start.prepare(self.examples, work / "start")
-            everything.reader.save(out)
+            reader = self.start.prepare(self.examples, work / "start").reader
+            reader.save(out, weights=stored_precision(reader.trained))
         else:
             run, prepared = trained[0]
             if choice.crossed:
