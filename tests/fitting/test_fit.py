@@ -268,6 +268,8 @@ def test_a_run_with_the_same_labels_is_the_start_of_sentences(tmp_path: Path) ->
     wrecking = {**FAST, "train.lr": 1.0}
     fitted = lamina.fit(fables(40)[16:], tmp_path / "out", start=first.run.path, minutes=60, settings=wrecking)
     assert fitted.kept_start
+    with pytest.raises(LaminaError, match=r'data: the name is ""\. Fix: name a file or a dataset'):
+        lamina.train(str(fitted.run.recipe), tmp_path / "again")
     text = "The feast of tale 7 was dreadful and long."
     assert lamina.load(tmp_path / "out").classify(text) == lamina.load(first.run.path).classify(text)
 
