@@ -17,7 +17,6 @@ ours, from the second derivative of the log-likelihood.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,19 +25,11 @@ import numpy as np
 from lamina.answers.calibration import no_answer_chances
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Prediction
+from lamina.answers.logistic import logit
 from lamina.utils.arrays import Doubles
 
 ROUNDS = 10_000
 CLOSE = 1e-7  # a smaller change of the share ends the estimate
-
-
-def logit(share: float) -> float:
-    """Return the logarithm of the odds of a share between 0 and 1.
-
-    >>> logit(0.5)
-    0.0
-    """
-    return math.log(share / (1 - share))
 
 
 def can_shift(decision: SpanDecision) -> bool:

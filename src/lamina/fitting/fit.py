@@ -46,7 +46,7 @@ from lamina.training.given_data import read_twice
 from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
-from lamina.utils.files import expanded, make_folder, write_json
+from lamina.utils.files import check_new, expanded, make_folder, write_json
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 
@@ -96,8 +96,7 @@ def fit(
     if not minutes > 0:
         raise ValueError(f"minutes must be above 0, not {minutes}")
     folder = expanded(out) if out is not None else Path("runs") / _name_of(data)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LaminaError(f"{folder}: exists and is not empty. Fix: name a new folder with --out, or delete this one")
+    check_new(folder, "name a new folder with --out, or delete this one")
     fitting = _Fitting.begin(data, start, settings, progress or Silent())
     choice, size = fitting.choose(minutes)
     with _work_folder(folder) as work:

@@ -22,10 +22,10 @@ from lamina.reader.model_card import is_calibrated, model_card
 from lamina.runs.load import Trained
 from lamina.tasks.kind import ScoreTable
 from lamina.training.task_group import decisions_json
-from lamina.utils.files import make_folder, read_json, replacing, write_atomically, write_json
+from lamina.utils.files import check_new, make_folder, read_json, replacing, write_atomically, write_json
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-__all__ = ["Precision", "check_new", "push", "save", "stored_precision"]
+__all__ = ["Precision", "push", "save", "stored_precision"]
 
 Precision = Literal["float32", "int8"]
 
@@ -73,12 +73,6 @@ def save(
     write_atomically(folder / "README.md", card.encode())
     run.finish(without_folders({**_info(trained), "weights": weights}))  # last: a folder with run.json is complete
     return run
-
-
-def check_new(folder: Path) -> None:
-    """Raise LaminaError if a folder exists and is not empty."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LaminaError(f"{folder}: exists and is not empty. Fix: save into a new folder")
 
 
 def push(
