@@ -65,6 +65,9 @@ def average(
     members = [Run.open(path) for path in runs]
     for member in members:
         member.check_files()
+        if member.read_info().get("weights") == "int8":
+            what = "its weights are packed in 8 bits, and packed models cannot be averaged"
+            raise LaminaError(f"{member.path}: {what}. Fix: average the runs before they are packed")
     recipe = _same_recipe(members)
     weights = mean_weights([member.model for member in members])
     progress.say(f"averaging {len(members)} runs, {len(weights)} weights each")
