@@ -155,7 +155,7 @@ def test_checkpoints_and_saved_models_are_starts(tmp_path: Path, start: Path) ->
 
 @pytest.mark.parametrize("settings", [{"tasks.main.data.holdout": 0.3, " train.lr ": 1e-3}, {"train": FAST_TABLE}])
 def test_settings_with_another_spelling_win_over_the_choice(settings: dict[str, Any], tmp_path: Path, start: Path) -> None:
-    begun = fitting.question_start(start, settings)
+    begun = starts.question_start(start, settings)
     choice = Choice(layers=1, depth=2, epochs=9.0, parts=5, crossed=True, seconds=1.0)
     recipe = fitting._chosen(begun.recipe, choice, settings, 30)
     if "train" in settings:

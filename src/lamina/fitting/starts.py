@@ -67,8 +67,9 @@ def fields_of(settings: Settings) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     for name, value in settings_of(settings):
-        table = isinstance(value, Mapping)
-        inside = fields_of({f"{name.strip()}.{key}": own for key, own in value.items()}) if table else {name.strip(): value}
+        inside = {name.strip(): value}
+        if isinstance(value, Mapping):
+            inside = fields_of({f"{name.strip()}.{key}": own for key, own in value.items()})
         found |= {re.sub(r"^tasks\.[^.]+\.", "", key): own for key, own in inside.items()}
     return found
 
