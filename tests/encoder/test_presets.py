@@ -18,6 +18,7 @@ PARAMETERS = {  # parameters of transformers' AutoModel for the same configurati
     "electra-small": 13_483_008,
     "koelectra-base-v2": 110_180_352,
     "koelectra-small-v3": 14_056_192,
+    "ms-marco-MiniLM-L12-v2": 33_360_000,
     "multilingual-e5-small": 117_653_760,
     "tiny": 2_057_536,
 }

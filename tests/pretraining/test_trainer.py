@@ -282,7 +282,7 @@ def test_recipes_of_paper_002_exclude_the_dev_sets(shared: Path, monkeypatch: py
             "hidden = 10 cannot be divided into 3 equal heads. Fix: choose a multiple",
         ),
         ({"mask": {"shares": 0.1}}, "mask.shares: no such field. Fix: did you mean mask.share?"),
-        ({"texts": [{"source": "a", "colums": ["b"]}]}, "no such field. Fix: did you mean texts.columns?"),
+        ({"texts": [{"source": "a", "colums": ["b"]}]}, "no such field. Fix: did you mean texts.0.columns?"),
         ({"packed": "tight"}, "packed: Input should be 'join' or 'none' (given: 'tight')"),
         ({"train": {"lr": 0}}, "train.lr: Input should be greater than 0"),
     ],
