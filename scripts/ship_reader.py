@@ -22,10 +22,10 @@ import reliability
 
 import lamina
 from lamina.answers.calibration import calibration_error
-from lamina.answers.confidence import ordered_confidences
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.scoring.predictions import references, score_all
+from lamina.scoring.recalibration import replies_of
 from lamina.scoring.significance import bootstrap_interval
 from lamina.scoring.squad import question_scores
 from lamina.utils.files import read_json, write_atomically, write_json
@@ -49,6 +49,8 @@ def main(name: str, data: str, documents: str) -> None:
         seconds = time.monotonic() - began
         scores = score_all(predictions, examples, small.threshold)
         whole = read_json(Path(name) / "scores.json")
+        if scores["tuned"]["total"] != whole["tuned"]["total"]:
+            raise SystemExit(f"{data}: the run was scored on other questions; name its dev set. Nothing was written")
         print(f"F1 tuned, best: float32 {_f1(whole)}, int8 {_f1(scores)}")
         if any(abs(scores[at]["f1"] - whole[at]["f1"]) > TOLERANCE for at in ("tuned", "best")):
             raise SystemExit(f"8 bits cost more than {TOLERANCE} points of F1; nothing was written")
@@ -79,8 +81,8 @@ def described(
     scores: Mapping[str, Mapping[str, float]],
 ) -> dict[str, str]:
     """Return the rows of the score table with their intervals, and the calibration error of the replies."""
-    replies = [reply_of(reader, prediction) for prediction in predictions]
-    exact, f1 = question_scores(references(examples), {p.id: text for p, (text, _) in zip(predictions, replies, strict=True)})
+    replies = replies_of(reader.decision, predictions)
+    exact, f1 = question_scores(references(examples), replies.texts)
     answerable = np.array([bool(example.answers) for example in examples])
     articles = np.unique([example.article for example in examples], return_inverse=True)[1]
     found = {"questions": f"{len(examples):,}", "none": f"{100 * (1 - answerable.mean()):.1f}"}
@@ -92,17 +94,8 @@ def described(
     for at in ("zero", "best"):
         found |= {f"{at}_em": f"{scores[at]['exact']:.1f}", f"{at}_f1": f"{scores[at]['f1']:.1f}"}
     found["zero_HasAns"] = f"{scores['zero']['HasAns_f1']:.1f}"
-    error = calibration_error([chance for _, chance in replies], [exact[example.id] == 1 for example in examples])
+    error = calibration_error(replies.confidences, [exact[example.id] == 1 for example in examples])
     return found | {"error": f"{error:.3f}"}
-
-
-def reply_of(reader: lamina.Reader, prediction: lamina.Prediction) -> tuple[str, float]:
-    """Return the text of the reply, empty for "no answer", and its confidence."""
-    answer = prediction.answer(reader.threshold)
-    answers = answer is not None
-    none, *candidates = reader.calibration.probabilities(prediction)
-    none, candidates = ordered_confidences(none, candidates, answers=answers, replies=answers)
-    return (answer.text, candidates[0]) if answer is not None else ("", none)
 
 
 def right_in(reader: lamina.Reader, examples: Sequence[Example]) -> int:

@@ -152,6 +152,20 @@ def test_each_set_has_its_share_held_out() -> None:
         assert held == {"a": 40, "b": 4}
 
 
+@pytest.mark.parametrize("small", [(30,), (12,) * 5, (3, 27)])
+def test_a_small_set_is_never_held_out_whole(small: tuple[int, ...]) -> None:
+    articles = [("a", size) for size in small] + [("b", 140 + number) for number in range(10)]
+    examples = [
+        Example(f"{n} {k}", "?", f"text {n} {k}", (), f"{n} {k}", f"article {n}", source)
+        for n, (source, size) in enumerate(articles)
+        for k in range(size)
+    ]
+    for seed in range(5):
+        kept, held = hold_out_articles(examples, 0.05, seed)
+        assert held
+        assert sum(e.source == "a" for e in kept) >= sum(small) / 2
+
+
 def test_texts_are_compared_without_case_and_spaces() -> None:
     texts = ["The  heron sleeps.", "the heron\nsleeps.", "Otters swim.", "Moose eat moss."]
     sources = ["a", "b", "a", "b"]

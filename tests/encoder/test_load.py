@@ -34,6 +34,7 @@ from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.utils.files import write_json
 from lamina.utils.run_folder import Run
+from lamina.utils.shipped import SHIPPED
 
 
 def options(model: Path | str, **changes: Any) -> EncoderOptions:
@@ -102,6 +103,12 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Checksums.
+
+
+def test_missing_files_of_a_shipped_model_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHIPPED, "reader", tmp_path / "missing")
+    with pytest.raises(LaminaError, match=r"this installation has no files of 'reader'. Fix: install Lamina again"):
+        find(EncoderOptions(model="reader"))
 
 
 def test_checksums_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,17 @@ import pytest
 from lamina.answers.calibration import Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Candidate, Prediction
+from lamina.answers.prior_shift import shifted
 from lamina.data.examples import Example, Sentence
 from lamina.data.labels import Labels
-from lamina.fitting.comparison import HeldOutQuestions, HeldOutSentences, compare_questions, compare_sentences, fit_decision
+from lamina.fitting.comparison import (
+    HeldOutQuestions,
+    HeldOutSentences,
+    compare_questions,
+    compare_sentences,
+    fit_decision,
+    with_calibration_of,
+)
 from tests import tiny
 
 
@@ -50,6 +58,14 @@ def test_few_questions_need_a_sure_gain(before: int, after: int, count: int, bet
     assert f1.low <= f1.after - f1.before <= f1.high
 
 
+def test_a_small_gain_on_both_of_two_texts_is_not_sure() -> None:
+    texts = ("In one tale there is snow.", "In another tale there is snow.")
+    examples = [tiny.example(texts[n % 2], "snow", id=str(n)) for n in range(30)]
+    sides = [[prediction(e, "snow" if n < right else "tale") for n, e in enumerate(examples)] for right in (10, 12)]
+    found = compare_questions([HeldOutQuestions(examples, *sides)], SpanDecision(), [SpanDecision()], "margin")
+    assert found.scores["f1"].after > found.scores["f1"].before and not found.better
+
+
 def test_changed_answers_show_both_answers_and_the_right_one() -> None:
     found = compare_questions([part_of(2, 6, 30)], SpanDecision(), [SpanDecision()], "margin")
     assert len(found.changed) == 3
@@ -63,9 +79,25 @@ def test_threshold_stays_at_that_of_the_start_unless_the_data_say_otherwise() ->
     sure = [prediction(e, "snow") for e in examples]
     kept = fit_decision(sure, examples, start, "margin")
     assert kept.threshold == 1.5
-    assert kept.calibration == start.calibration  # ten questions are too few
+    assert kept == start  # ten questions are too few for a calibration
     silent = [prediction(e, "snow", null=8.0) for e in examples]
     assert fit_decision(silent, examples, start, "margin").threshold > 8.0
+
+
+def test_a_run_without_a_calibration_has_that_of_the_start() -> None:
+    start = SpanDecision(threshold=1.5, calibration=Calibration(2.0, 1.0), unanswerable=0.3)
+    few = SpanDecision(threshold=0.5, unanswerable=0.0)
+    assert with_calibration_of(start, few) == start.model_copy(update={"threshold": 0.5})
+    enough = SpanDecision(threshold=0.5, calibration=Calibration(3.0), unanswerable=0.2)
+    assert with_calibration_of(start, enough) == enough
+
+
+def test_a_fitted_decision_can_be_shifted_to_another_share() -> None:
+    examples = [tiny.example("There is snow.", "snow" if n % 4 else None, id=str(n)) for n in range(40)]
+    predictions = [prediction(e, "snow", null=(-3.0 if e.answers else 1.0) + n % 5) for n, e in enumerate(examples)]
+    found = fit_decision(predictions, examples, SpanDecision(threshold=1.5, unanswerable=0.5), "margin")
+    assert found.unanswerable == 0.25 and found.curve is not None
+    assert shifted(found, 0.8).threshold < shifted(found, 0.2).threshold
 
 
 def test_accuracy_and_correlation_of_sentences() -> None:

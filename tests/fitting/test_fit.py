@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 import lamina
+from lamina.answers.calibration import Calibration
 from lamina.data.examples import Example
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
@@ -114,12 +117,20 @@ def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Pat
 
 def test_little_time_holds_one_part_out_and_scores_it(tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "seconds_per_token", lambda *_: 1e-3)
-    fitted = lamina.fit(asked(15), tmp_path / "out", start=start, minutes=0.3, settings=FAST)
+    calibrated = _with_calibration(start, Calibration(2.0, 1.0), tmp_path / "calibrated")
+    fitted = lamina.fit(asked(15), tmp_path / "out", start=calibrated, minutes=0.3, settings=FAST)
+    assert lamina.load(fitted.run.path).calibration == Calibration(2.0, 1.0), "ten held-out questions are too few"
     assert "hold out 1 of 5 parts" in fitted.choice[1]
     assert fitted.comparison.examples < 10
     if not fitted.kept_start:  # the tested model is the one handed out, with its scores
         scores = json.loads(fitted.run.scores.read_text())
         assert scores["tuned"]["f1"] == pytest.approx(fitted.comparison.scores["f1"].after)
+
+
+def _with_calibration(run: Path, calibration: Calibration, folder: Path) -> Path:
+    trained = lamina.load(run).trained
+    decision = trained.span_decision.model_copy(update={"calibration": calibration})
+    return lamina.Reader(replace(trained, decisions={trained.span_task: decision})).save(folder).path
 
 
 def test_checkpoints_and_saved_models_are_starts(tmp_path: Path, start: Path) -> None:
@@ -138,8 +149,9 @@ def test_bad_rows_are_repaired_or_left_out(tmp_path: Path, start: Path) -> None:
     lines[0]["answer"] = "Snow"  # as nothing in the context is written
     heard = tiny.Heard()
     data = write_csv(tmp_path / "my.csv", lines)
-    settings = {**FAST, "train.epochs": 0.5}
+    settings = {**FAST, "train.epochs": 0.5, "tune.layers": 1}
     fitted = lamina.fit(str(data), tmp_path / "out", start=start, minutes=60, settings=settings, progress=heard)
+    assert fitted.choice[0].startswith("choice: train the last 1 of 2 layers on stored states for 0.5 epochs on 32 questions")
     assert len(fitted.left_out) == 2 and all("my.csv, line" in line for line in fitted.left_out)
     assert len(fitted.repaired) == 1
     assert sum(line.startswith("left out: ") for line in heard.lines) == 2
@@ -185,6 +197,7 @@ def test_trained_sentences_keep_their_start_beside_them(tmp_path: Path, monkeypa
     assert not fitted.kept_start
     recipe = lamina.read_recipe(tmp_path / "out" / "recipe.json")
     assert recipe.main.head.start == str(tmp_path / "out" / "start")
+    assert fitted.run.read_info()["heads"]["main"]["run"] == recipe.main.head.start
     assert lamina.load(tmp_path / "out" / "start").classify("The feast was dreadful.").label in ("good", "bad")
     again = lamina.train(recipe, tmp_path / "again")
     assert again.finished
@@ -228,15 +241,25 @@ def _always_better(*arguments: Any) -> Any:
 # Mistakes and the command
 
 
-def test_mistakes(tmp_path: Path, start: Path) -> None:
+def _refused(**_: Any) -> str:
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_mistakes(tmp_path: Path, start: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LaminaError, match=r"28 questions are too few.* Fix: give at least 30"):
         lamina.fit(asked(14), tmp_path / "out", start=start)
     with pytest.raises(LaminaError, match=r"the class 'good' has 3 rows.* Fix: "):
         lamina.fit(fables(6), tmp_path / "out")
-    with pytest.raises(LaminaError, match=r"--from: .* Fix: name a run"):
-        lamina.fit(asked(15), tmp_path / "out")
+    with pytest.raises(LaminaError, match=r"nowhere: not a run folder.* Fix: name the folder"):
+        lamina.fit(asked(15), tmp_path / "out", start="nowhere")
     with pytest.raises(LaminaError, match="exists and is not empty"):
         lamina.fit(asked(15), start)
+    with (
+        pytest.raises(LaminaError, match=r"cannot be written \(.*\)\. Fix: name another folder with --out"),
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(tempfile, "mkdtemp", _refused)
+        lamina.fit(asked(15), tmp_path / "out", start=start)
     with pytest.raises(ValueError, match="minutes must be above 0, not 0"):
         lamina.fit(asked(15), tmp_path / "out", start=start, minutes=0)
     assert not (tmp_path / "out").exists()

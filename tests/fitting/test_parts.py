@@ -31,6 +31,23 @@ def test_few_articles_are_held_out_by_their_texts() -> None:
         assert not {e.context for e in train} & {e.context for e in test}
 
 
+def test_one_article_with_most_questions_is_cut_by_its_texts() -> None:
+    examples = [replace(example, article="fables") if n < 40 else example for n, example in enumerate(tiny.corpus(16))]
+    assert grouped(examples)[1] == "articles", "half of the questions"
+    examples, groups = grouped([replace(e, article="fables") if n < 45 else e for n, e in enumerate(examples)])
+    assert groups == "texts"
+    for train, test in parts_of(examples, 4, seed=0):
+        assert 15 <= len(test) <= 25 and not {e.context for e in train} & {e.context for e in test}
+
+
+def test_one_text_with_most_questions_is_cut_by_its_questions() -> None:
+    text = tiny.corpus(1)[0].context
+    most = [replace(tiny.example(text, "snow", id=str(number)), article=text) for number in range(25)]
+    examples, groups = grouped([*most, *(example for example in tiny.corpus(8) if example.id.endswith("-0"))])
+    assert groups == "questions"
+    assert all(7 <= len(part.test) <= 9 for part in parts_of(examples, 4, seed=0))
+
+
 def test_questions_of_one_text_are_held_out_one_by_one() -> None:
     text = tiny.corpus(1)[0].context
     one_text = [tiny.example(text, "snow", id=str(number)) for number in range(30)]

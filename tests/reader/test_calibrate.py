@@ -162,6 +162,7 @@ def test_answers_are_optional_but_not_for_some_questions(files: dict[str, Path])
     rows: list[dict[str, Any]] = [{"question": "Who?", "context": "Ada built it.", "answer": "Ada"}]
     with pytest.raises(lamina.LaminaError, match="data, row 2: answers are missing"):
         read_questions([*rows, {"question": "When?", "context": "Ada built it."}])
+    assert [bool(e.answers) for e in read_questions(row for row in rows)] == [True], "rows that can be read only once"
     paragraphs = [{"title": "t", "contents": "Ada built it."}]
     several: list[dict[str, Any]] = [{"qa": {"id": str(n), "question": "Who?"}, "paragraphs": paragraphs} for n in range(2)]
     file = files["labelled"].with_name("several.json")

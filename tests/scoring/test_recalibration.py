@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,10 @@ def test_cross_validation_scores_questions_outside_the_fit() -> None:
     assert fair.keys() == inside.keys()
     assert fair["f1"] == pytest.approx(inside["f1"], abs=3)
     assert cross_validated(SpanDecision(), *world(24, 0.25)) is None, "a fit on four folds has too few questions"
+    some, asked = world(40, 0.25)
+    some = [replace(one, candidates=()) if number in (0, 1, 2, 3, 4) else one for number, one in enumerate(some)]
+    assert refit(SpanDecision(), some, asked).curve is not None
+    assert cross_validated(SpanDecision(), some, asked) is None, "of four folds, too few questions have candidates"
 
 
 def test_questions_with_several_contexts_have_a_threshold_of_their_own() -> None:

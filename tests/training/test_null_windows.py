@@ -12,6 +12,9 @@ from lamina.config.parse import parse_recipe
 from lamina.errors import LaminaError
 from lamina.state_cache.dataset import missing_the_answer
 from lamina.tasks.checks import build_on_meta
+from lamina.training.cost_estimate import inspect
+from lamina.training.plan import evaluation_points
+from lamina.training.steps import make_plan
 from lamina.training.trainer import train
 from tests.resuming import stopped_and_resumed
 from tests.training.test_augmented_runs import EDA, dataset_of, recipe
@@ -42,6 +45,25 @@ def test_each_epoch_draws_other_windows(tmp_path: Path) -> None:
     dataset, _ = dataset_of(recipe(tmp_path, "data.null_windows=0.5", **SHORT))
     assert not np.array_equal(dataset.usable(0), dataset.usable(1))
     assert np.array_equal(dataset.usable(1), dataset_of(recipe(tmp_path, "data.null_windows=0.5", **SHORT))[0].usable(1))
+
+
+@pytest.mark.parametrize("tables", [SHORT, {**SHORT, **EDA}])
+def test_an_epoch_is_the_windows_that_are_trained_on(tmp_path: Path, tables: dict[str, Any]) -> None:
+    made = recipe(tmp_path, "data.null_windows=0", **tables)
+    dataset, _ = dataset_of(made)
+    options = made.train.model_copy(update={"epochs": 2.0, "batch_windows": 2})
+    plan = make_plan(options, {"main": dataset}, build_on_meta(made), {}, {"main": dataset})
+    assert plan.epoch_items == len(dataset.usable(0)) < dataset.windows.items
+    assert len(evaluation_points(plan, plan.epoch_items, every=0.25)) == 8
+
+
+def test_inspect_counts_the_windows_that_are_trained_on(tmp_path: Path) -> None:
+    every, none = (inspect(recipe(tmp_path, f"data.null_windows={share}", **SHORT))["training"] for share in (1, 0))
+    assert every is not None
+    assert none is not None
+    assert 0 < none["windows"] < every["windows"]
+    assert 0 < none["flops"] < every["flops"]
+    assert 0 < none["tokens_per_epoch"] < every["tokens_per_epoch"]
 
 
 def test_resumed_run_is_the_same(tmp_path: Path) -> None:

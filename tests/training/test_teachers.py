@@ -18,7 +18,7 @@ from lamina.config.recipe import Recipe
 from lamina.data.squad import to_squad
 from lamina.encoder import load as encoders
 from lamina.encoder.blocks import EncoderConfig
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, LaminaWarning
 from lamina.experiments.average import average
 from lamina.objectives.teacher import taught_values
 from lamina.runs.export import export
@@ -201,6 +201,12 @@ def test_commands_list_verify_and_clear_the_outputs(folder: Path) -> None:
 
 def entries(run: Run) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.metrics.read_text().splitlines()]
+
+
+def test_a_time_budget_that_the_teachers_use_up_is_a_warning(folder: Path, tmp_path: Path) -> None:
+    with pytest.warns(LaminaWarning, match=r"train.minutes: is 1e-06, but storing took .* only one step. Fix: train again"):
+        run = train(student(folder, "train.minutes=1e-6", "train.seed=8"), tmp_path / "taught")
+    assert run.read_info()["steps"] == 1
 
 
 def test_a_student_learns_from_its_teachers_alone(folder: Path, tmp_path: Path) -> None:

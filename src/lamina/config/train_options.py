@@ -119,6 +119,12 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def fast_precision() -> Literal["float32", "bfloat16"]:
+    """Return the number format in which this processor trains fastest: bfloat16 if it has instructions for it."""
+    found = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not have it
+    return "bfloat16" if found.get("avx512_bf16") or found.get("amx_bf16") else "float32"
+
+
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
     if name == "auto":

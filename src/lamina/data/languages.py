@@ -1,7 +1,7 @@
 """The language of a text, by its script and its most frequent function words.
 
-The script comes first: Hangul is Korean, kana is Japanese. Texts in Latin letters are told apart by function words such as
-"the" and "und". Other scripts serve several languages, so their name stands for the language. Texts with few words, or
+The script comes first: Hangul is Korean, kana is Japanese. Function words such as "the" and "und" distinguish texts in
+Latin letters. Other scripts serve several languages, so their name stands for the language. Texts with few words, or
 without a clear winner, have no language. Only the beginning of a text is read, so the cost does not depend on its length.
 """
 

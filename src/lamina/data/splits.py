@@ -115,8 +115,8 @@ def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> t
     is held out. A question with several contexts belongs to the article of the first one: all of its contexts are held out,
     or none.
 
-    The share holds for each source. A second round takes articles that fit into the remaining share of all sources. Articles
-    of different sources that share a text are held out together.
+    The share holds for each source. A second round takes articles that fit into the remaining share of all sources, but leaves
+    at least half of each source. Articles of different sources that share a text are held out together.
     """
     if share == 0:
         return list(examples), []
@@ -131,14 +131,15 @@ def hold_out_articles(examples: Sequence[Example], share: float, seed: int) -> t
         )
     articles = list(sizes)
     order = [articles[index] for index in np.random.default_rng([seed, 2]).permutation(len(articles))]
-    held = _fitting({article: sizes[article] for article in order}, share)
-    held = held or {min(articles, key=lambda article: sizes[article].total())}
+    totals = sum(sizes.values(), Counter[str]())
+    held = _fitting({article: sizes[article] for article in order}, totals, share)
+    held = held or {min(articles, key=lambda article: (not _leaves_half(sizes[article], totals), sizes[article].total()))}
     return [e for e in examples if home[e.group] not in held], [e for e in examples if home[e.group] in held]
 
 
-def _fitting(sizes: Mapping[str, Counter[str]], share: float) -> set[str]:
+def _fitting(sizes: Mapping[str, Counter[str]], totals: Counter[str], share: float) -> set[str]:
     """Return the articles, in their order, that fit into the share of each source, then of all sources together."""
-    left = {source: share * count for source, count in sum(sizes.values(), Counter[str]()).items()}
+    left = {source: share * count for source, count in totals.items()}
     held: set[str] = set()
     for article, counts in sizes.items():
         if all(count <= left[source] for source, count in counts.items()):
@@ -146,11 +147,18 @@ def _fitting(sizes: Mapping[str, Counter[str]], share: float) -> set[str]:
             for source, count in counts.items():
                 left[source] -= count
     room = sum(left.values())
+    taken = sum((sizes[article] for article in held), Counter[str]())
     for article, counts in sizes.items():
-        if article not in held and counts.total() <= room:
+        if article not in held and counts.total() <= room and _leaves_half(taken + counts, totals):
             held.add(article)
+            taken += counts
             room -= counts.total()
     return held
+
+
+def _leaves_half(taken: Counter[str], totals: Counter[str]) -> bool:
+    """Return whether at least half of each source is not taken."""
+    return all(2 * count <= totals[source] for source, count in taken.items())
 
 
 def _home_articles(examples: Sequence[Example]) -> dict[str, str]:

@@ -172,6 +172,8 @@ def folder_of(name: str) -> Path | None:
 
 def unknown(name: str) -> LaminaError:
     """Return the error for a name that is neither known, nor a folder, nor a hub id."""
+    if name in SHIPPED:
+        return LaminaError(f"encoder.model: this installation has no files of {name!r}. Fix: install Lamina again")
     known = ["minilm", *SHIPPED, *PRESETS]
     close = difflib.get_close_matches(name, known, n=1)
     fix = f"did you mean {close[0]!r}?" if close else f"choose a folder, a hub id owner/name, or one of {', '.join(known)}"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.answers.calibration import FEWEST
+from lamina.answers.calibration import FEWEST, Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.formats import predictions_json
@@ -21,11 +21,13 @@ from lamina.data.labels import Labels
 from lamina.scoring.predictions import (
     by_question,
     calibrate,
+    null_curve,
     references,
     several_contexts,
     tune_threshold,
     whole_questions,
 )
+from lamina.scoring.recalibration import share_of
 from lamina.scoring.sentence import pearson
 from lamina.scoring.significance import LEVEL, Clusters, bootstrap_interval, correlation_interval
 from lamina.scoring.squad import question_scores
@@ -87,14 +89,29 @@ def fit_decision(
 ) -> SpanDecision:
     """Return a decision fitted on held-out questions. Its thresholds stay as near to those of the start as the data allow.
 
-    Fewer than 20 questions keep the calibration of the start.
+    Fewer than 20 questions keep the calibration of the start, with its share of unanswerable questions and its curve.
     """
     threshold = _near(start.threshold, predictions, examples)
     of_questions = start.question_threshold
     if several_contexts(examples):
         of_questions = _near(start.over_contexts, *by_question(predictions, examples, across))
-    calibration = calibrate(predictions, examples) if len(predictions) >= FEWEST else start.calibration
-    return SpanDecision(threshold=threshold, calibration=calibration, question_threshold=of_questions)
+    if len(predictions) < FEWEST:
+        return start.model_copy(update={"threshold": threshold, "question_threshold": of_questions})
+    return SpanDecision(
+        threshold=threshold,
+        calibration=calibrate(predictions, examples),
+        question_threshold=of_questions,
+        unanswerable=share_of(examples),
+        curve=null_curve(predictions, examples),
+    )
+
+
+def with_calibration_of(start: SpanDecision, trained: SpanDecision) -> SpanDecision:
+    """Return the decision of a run, with the calibration of the start if the run had too few questions to fit one."""
+    if trained.calibration != Calibration():
+        return trained
+    kept = {"calibration": start.calibration, "unanswerable": start.unanswerable, "curve": start.curve}
+    return trained.model_copy(update=kept)
 
 
 def _near(start: float, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
@@ -210,5 +227,9 @@ def _is_better(differences: Doubles, clusters: Clusters | None = None) -> bool:
 
 
 def _interval(differences: Doubles, clusters: Clusters | None, level: float) -> tuple[float, float]:
-    single = clusters is not None and len(set(clusters.tolist())) < 2  # one text: its questions count as independent
-    return bootstrap_interval(differences, None if single else clusters, level=level)
+    """Return the interval of the mean. The questions on one or two texts count as independent.
+
+    A bootstrap of two clusters has only three different means, so that it takes chance for a gain too often.
+    """
+    few = clusters is not None and len(set(clusters.tolist())) < 3
+    return bootstrap_interval(differences, None if few else clusters, level=level)

@@ -25,7 +25,7 @@ from lamina.data.split_files import without_ending
 from lamina.data.splits import questions_of, sample
 from lamina.encoder import load as encoders
 from lamina.errors import LaminaError
-from lamina.fitting.choice import HELD_OUT, Choice, Size, Speed, choose
+from lamina.fitting.choice import HELD_OUT, Choice, Size, Speed, choose, cost
 from lamina.fitting.comparison import (
     Comparison,
     HeldOutQuestions,
@@ -33,6 +33,7 @@ from lamina.fitting.comparison import (
     compare_questions,
     compare_sentences,
     fit_decision,
+    with_calibration_of,
 )
 from lamina.fitting.parts import Part, grouped, parts_of
 from lamina.fitting.results import Fitted
@@ -159,10 +160,19 @@ class _Fitting:
         sentences = isinstance(self.examples[0], Sentence)
         count = len(self.examples) if sentences else len(questions_of(self.examples))
         size = Size(count, len(windows.ids), source.config.layers, shared=source.config.shared, sentences=sentences)
-        choice = choose(size, Speed(pace, pace / 3), minutes)
+        speed = Speed(pace, pace / 3)
+        choice = self._as_set(choose(size, speed, minutes))
+        choice = replace(choice, seconds=cost(choice, size, speed))
         for line in choice.lines(size, minutes):
             self.progress.say(line)
         return choice, size
+
+    def _as_set(self, choice: Choice) -> Choice:
+        """Return the choice with the epochs and layers that the settings of the caller name."""
+        recipe, named = self.start.recipe, {name for name, _ in settings_of(self.settings)}
+        layers = choice.depth if recipe.tune.layers == "all" else recipe.tune.layers
+        choice = replace(choice, epochs=recipe.train.epochs) if "train.epochs" in named else choice
+        return replace(choice, layers=layers) if "tune.layers" in named else choice
 
     def run(self, choice: Choice, lines: tuple[str, str], work: Path, out: Path) -> Fitted:
         """Train and test the parts, and write the better model into the folder `out`."""
@@ -204,7 +214,8 @@ class _Fitting:
         trained, across = self.start.reader.trained, self.start.recipe.answer.across
         before = trained.span_decision
         if not crossed:
-            return compare_questions(tested, before, [load(run.path).trained.span_decision], across), None
+            of_run = with_calibration_of(before, load(run.path).trained.span_decision)
+            return compare_questions(tested, before, [of_run], across), of_run
 
         def fitted(parts: Sequence[HeldOutQuestions]) -> SpanDecision:
             predictions = [prediction for part in parts for prediction in part.after]
@@ -269,7 +280,10 @@ def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions |
 def _work_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out`, on the same disk, and remove it at the end, also after Ctrl-C."""
     make_folder(out.parent)
-    work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name another folder with --out") from None
     try:
         yield work
     finally:
@@ -285,13 +299,15 @@ def _move(run: Run, prepared: Prepared, decision: SpanDecision | None, out: Path
     except OSError as error:
         raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name a new folder with --out") from None
     moved = Run(out)
+    info = moved.read_info()
     recipe = parse_recipe(moved.read_recipe(), name=str(moved.recipe))
-    first = next(iter(recipe.tasks.values())).head.start
+    ((task, options),) = recipe.tasks.items()
+    first = options.head.start
     if first is not None and Path(first).parent == run.path.parent:  # a head that was fitted here
         Path(first).replace(out / "start")
         recipe = with_head(recipe, out / "start")
         moved.write_recipe(recipe.model_dump(mode="json"))
-    info = moved.read_info()
+        info["heads"][task]["run"] = str(out / "start")
     below = encoders.folder_of(recipe.encoder.model)
     if below is not None:
         info["encoder"]["folder"] = os.path.relpath(below.resolve(), out.resolve())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from lamina.data.examples import Example, Sentence
-from lamina.data.splits import hold_out_articles, hold_out_sentences, without_unseen
+from lamina.data.splits import hold_out_articles, hold_out_sentences, questions_of, without_unseen
 from lamina.errors import LaminaError
 
 FEWEST_GROUPS: Final = 8  # with fewer articles, a part would be one article or none
@@ -23,17 +24,22 @@ class Part(NamedTuple):
 def grouped(examples: Sequence[Example]) -> tuple[list[Example], str]:
     """Return the questions with the group that they are held out by as their article, and the noun of the groups.
 
-    Groups are articles. If there are fewer than 8, they are contexts, or single questions if contexts are few too.
+    Groups are articles. If there are fewer than 8, or if one has more than half of the questions, groups are contexts. If
+    contexts are like that too, groups are single questions.
     """
-    if len({example.article for example in examples}) >= FEWEST_GROUPS:
+    first = {group: contexts[0] for group, contexts in questions_of(examples).items()}
+    if _are_even(Counter(example.article for example in first.values())):
         return list(examples), "articles"
-    first: dict[str, str] = {}  # question -> its first context
-    for example in examples:
-        first.setdefault(example.group, example.context)
-    number = {context: place for place, context in enumerate(dict.fromkeys(first.values()), 1)}
-    if len(number) >= FEWEST_GROUPS:
-        return [replace(e, article=f"{e.article} (text {number[first[e.group]]})") for e in examples], "texts"
+    sizes = Counter(example.context for example in first.values())
+    if _are_even(sizes):
+        number = {context: place for place, context in enumerate(sizes, 1)}
+        return [replace(e, article=f"{e.article} (text {number[first[e.group].context]})") for e in examples], "texts"
     return [replace(e, article=f"{e.article} (question {e.group})") for e in examples], "questions"
+
+
+def _are_even(sizes: Counter[str]) -> bool:
+    """Return whether there are enough groups, none of them with more than half of the questions."""
+    return len(sizes) >= FEWEST_GROUPS and 2 * max(sizes.values()) <= sizes.total()
 
 
 def parts_of(examples: Sequence[Any], count: int, seed: int) -> list[Part]:
@@ -46,7 +52,7 @@ def parts_of(examples: Sequence[Any], count: int, seed: int) -> list[Part]:
     for more in range(count, 1, -1):
         left, test = _hold_out(left, 1 / more, seed)
         if not left:
-            what = f"cannot be cut into {count} parts, because too many examples share their texts"
+            what = f"cannot be cut into {count} parts, because too many examples share an article or a text"
             raise LaminaError(f"data: {what}. Fix: add examples with other texts")
         tests.append(test)
     return [_part(examples, test) for test in (*tests, left)]

@@ -17,6 +17,7 @@ from torch import Tensor
 from lamina.config.build import build_model
 from lamina.config.parse import Settings, parse_recipe
 from lamina.config.recipe import Recipe, TaskOptions
+from lamina.config.train_options import fast_precision
 from lamina.data.examples import Sentence
 from lamina.data.labels import Labels, labels_in
 from lamina.data.sentences import ColumnOptions
@@ -89,6 +90,7 @@ def question_start(model: str | Path | None, settings: Settings) -> QuestionStar
         "encoder": {"model": name, "dropout": old.encoder.dropout, "attention_dropout": old.encoder.attention_dropout},
         "window": old.window.model_dump(mode="json"),
         "answer": old.answer.model_dump(mode="json"),
+        "train": {"precision": fast_precision()},
     }
     return QuestionStart(reader, parse_recipe(values, settings, name="fit"))
 
@@ -124,7 +126,7 @@ def sentence_start(
         "scores": (labels.low, labels.high) if labels.are_scores else None,
         "classes": labels.classes or None,
     }
-    values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs)}
+    values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs), "train": {"precision": fast_precision()}}
     if model is not None:
         folder = expanded(model)
         values["encoder"] = {"model": str(folder if folder.exists() else model)}

@@ -23,6 +23,7 @@ from lamina.scoring.recalibration import cross_validated, measure, refit, replie
 from lamina.tasks.kind import DataLike
 from lamina.tasks.registry import kind_of
 from lamina.tasks.spans import SPANS
+from lamina.training.given_data import read_twice
 from lamina.utils.progress import Progress
 
 Report = dict[str, Any]
@@ -57,10 +58,12 @@ class Given:
 def read_questions(data: DataLike, *, duplicate_ids: DuplicateIds = "error") -> list[Example]:
     """Return the questions of data, with their answers if it has any. If it has, every question must have the field."""
 
+    source = data if isinstance(data, str | Path) else read_twice(data)
+
     def read(answers: AnswerChecking) -> list[Example]:
-        if isinstance(data, str | Path):
-            return load_examples(str(data), duplicate_ids=duplicate_ids, answers=answers)
-        return examples_of(data, duplicate_ids=duplicate_ids, answers=answers)
+        if isinstance(source, str | Path):
+            return load_examples(str(source), duplicate_ids=duplicate_ids, answers=answers)
+        return examples_of(source, duplicate_ids=duplicate_ids, answers=answers)
 
     found = read("optional")
     return read("check") if any(example.answers for example in found) else found

@@ -25,6 +25,7 @@ from lamina.scoring.predictions import by_question, f1_if_answered, null_curve, 
 from lamina.scoring.squad import balanced_threshold, class_weights, question_scores
 
 PRIOR = 20.0  # questions that the older decision counts as
+MANY = 200  # labelled questions that may move the threshold away from the curve
 FOLDS = 5
 
 
@@ -90,10 +91,12 @@ def share_of(examples: Sequence[Example]) -> float:
 
 
 def _threshold(curve: NullCurve, predictions: Sequence[Prediction], examples: Sequence[Example], share: float) -> float:
-    """Return the threshold of the curve, or the nearest one whose F1 is within one standard error of the best.
+    """Return the threshold of the curve; with many questions, the nearest one within one standard error of the best F1.
 
-    With few questions it is that of the curve. With many, it is not worse where the curve does not fit.
+    So a curve that does not fit does no harm. On few questions the best F1 is chance, and the older decision must count.
     """
+    if len(examples) < MANY:
+        return curve.threshold(share)
     odds = np.array([prediction.null_odds for prediction in predictions])
     has_answer = np.array([bool(example.answers) for example in examples])
     answered, centre = f1_if_answered(predictions, examples), curve.threshold(share)
@@ -184,9 +187,10 @@ def cross_validated(
         inside = [number for number, own in enumerate(folds) if own != fold]
         outside = [predictions[number] for number, own in enumerate(folds) if own == fold]
         some = [examples[number] for number in inside]
-        if too_few(some):
+        try:
+            fitted = refit(decision, [predictions[n] for n in inside], some, unanswerable=unanswerable, across=across)
+        except LaminaError:  # too few questions without this fold
             return None
-        fitted = refit(decision, [predictions[n] for n in inside], some, unanswerable=unanswerable, across=across)
         found = replies_of(fitted, outside)
         texts |= found.texts
         confidences |= {p.id: value for p, value in zip(outside, found.confidences, strict=True)}

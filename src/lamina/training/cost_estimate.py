@@ -28,6 +28,7 @@ from lamina.training.datasets import dataset_of, epoch_dataset
 from lamina.training.schedules import share_of_peak
 from lamina.training.store_policy import not_storable, stored_bytes
 from lamina.training.teachers import FoundTeacher, Teachers, find_teachers
+from lamina.utils.arrays import Longs
 from lamina.utils.files import read_json
 
 USUAL_SHARE_OF_PEAK = 0.85  # benchmarks/train_throughput.py requires this share of the loop
@@ -55,7 +56,7 @@ class TeachersCost(TypedDict):
 
 class TrainingCost(TypedDict):
     questions: int  # or sentences
-    windows: int
+    windows: int  # to train on in an epoch
     tokens_per_epoch: int
     store: StoreCost | None
     teachers: TeachersCost | None
@@ -146,6 +147,11 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
     return 2 * weights + 4 * length * config.hidden
 
 
+def _flops_of_layer(config: EncoderConfig, lengths: Longs) -> float:
+    """Return the work of one layer on windows of these lengths."""
+    return float(sum(layer_flops(config, int(length)) * int(length) for length in lengths))
+
+
 def _teachers(recipe: Recipe) -> Teachers:
     """Return the teachers of a recipe. Without any, no tokenizer is read."""
     if recipe.train.untrained or not any(task.terms.teacher for task in recipe.tasks.values()):
@@ -163,20 +169,21 @@ def _training(recipe: Recipe, model: Model, teachers: Teachers, files: FileCache
     for name, task in recipe.tasks.items():
         kind = kind_of(task)
         splits = kind.splits(task, recipe.train.seed, files, dev=False)
-        train = epoch_dataset(recipe, name, splits.train, tokenizer, 0).windows
+        dataset = epoch_dataset(recipe, name, splits.train, tokenizer, 0)
+        train, used = dataset.windows, dataset.windows.windows_of(dataset.usable())
         holdout = dataset_of(recipe, task, splits.holdout, tokenizer).windows
-        layer = float(sum(layer_flops(source.config, int(length)) * int(length) for length in train.lengths))
+        layer, whole = (_flops_of_layer(source.config, lengths) for lengths in (train.lengths[used], train.lengths))
         trained, blocks, frozen = _passes(model, name)
         extra = task.terms.extra
         live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
-        once += frozen * layer
+        once += frozen * whole
         taught.append(_teachers_cost(teachers.get(name, ()), train))
         below += (1 + extra.passes + extra.forwards) * frozen * layer  # if the frozen blocks run in every epoch
         if reason is None:
             size += sum(stored_bytes(recipe, model, split, name) for split in (train, holdout))
         questions += next(iter(kind.counts(splits.train).values()))
-        windows += len(train)
-        tokens += len(train.ids)
+        windows += len(used)
+        tokens += int(train.lengths[used].sum())
     store = _store_cost(recipe, model, size) if reason is None else None
     if store is None or not store["fits"]:
         live, once = live + below, 0.0
@@ -210,7 +217,7 @@ def _store_cost(recipe: Recipe, model: Model, size: int) -> StoreCost:
 def _teachers_cost(teachers: Sequence[FoundTeacher], windows: Windows) -> TeachersCost:
     """Return the cost of the teachers of one task."""
     size = sum(one.contents(windows).bytes(int(one.starts(windows)[-1])) for one in teachers)
-    flops = sum(one.config.layers * layer_flops(one.config, int(n)) * int(n) for one in teachers for n in windows.lengths)
+    flops = sum(one.config.layers * _flops_of_layer(one.config, windows.lengths) for one in teachers)
     return {"runs": len(teachers), "gb": size / 1e9, "flops": float(flops)}
 
 

@@ -87,7 +87,7 @@ def training_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokeniz
         return make(0)
     epochs = EpochCache(make)
     first = epochs.dataset(0)
-    return AugmentedDataset(first.examples, first.windows, epochs=epochs)
+    return AugmentedDataset(first.examples, first.windows, null_windows=first.null_windows, seed=first.seed, epochs=epochs)
 
 
 def epoch_dataset(recipe: Recipe, name: str, examples: Sequence[Any], tokenizer: Tokenizer, epoch: int) -> AnyDataset:

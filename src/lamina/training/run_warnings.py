@@ -22,6 +22,13 @@ def warn_of_late_terms(memories: Sequence[Remembers], steps: int) -> None:
             warnings.warn(message, LaminaWarning, stacklevel=4)
 
 
+def warn_of_spent_time(minutes: float | None, seconds: float) -> None:
+    """Warn if storing states and outputs of teachers took the whole time budget, `train.minutes`."""
+    if minutes is not None and seconds >= 60 * minutes:
+        message = f"train.minutes: is {minutes:g}, but storing took {seconds / 60:.1f} minutes, so the run has only one step"
+        warnings.warn(f"{message}. Fix: train again in another folder; it uses the stores", LaminaWarning, stacklevel=4)
+
+
 def warn_of_small_data(recipe: Recipe, data: TrainingData, steps: int) -> None:
     """Warn if so few examples are held out that the checkpoint and the threshold are mostly chance."""
     for name, task in recipe.tasks.items():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lamina.config.train_options import TrainOptions
+from lamina.config.train_options import TrainOptions, choose_precision
 from lamina.data.batches import pack
 from lamina.errors import LaminaError
 from lamina.model import Model
@@ -22,6 +22,7 @@ from lamina.objectives.loss import Loss
 from lamina.training.datasets import AnyDataset, Datasets
 from lamina.training.loop import Step
 from lamina.training.plan import Draw, Turn, plan_epochs, steps_in
+from lamina.training.step_loop import autocast
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class TrainingPlan(Sequence[tuple[int, Turn]]):
 
     steps: Sequence[tuple[int, Turn]]
     epoch_sizes: Sequence[int]  # steps of each whole epoch; training may stop within the last
-    epoch_items: int  # items of an epoch; with one task all of its items, usable or not
+    epoch_items: int  # items of an epoch; with one task also those whose answer no token covers
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -64,7 +65,7 @@ def make_plan(
     sizes: list[int] = []
     items = sum(dataset.windows.items for dataset in datasets.values())
     for epoch, turns in enumerate(_epochs(options, datasets, epochs)):
-        if epoch == 0 and len(datasets) > 1:
+        if epoch == 0 and (len(datasets) > 1 or any(dataset.null_windows < 1 for dataset in datasets.values())):
             items = sum(len(draw.items) for turn in turns for draw in turn)
         sizes.append(len(turns))
         steps += [(epoch, turn) for turn in turns[: steps_in(len(turns), epochs - epoch)]]
@@ -184,7 +185,9 @@ def seconds_per_token(options: TrainOptions, name: str, dataset: AnyDataset, mod
         for run in runs:
             batch = dataset.batch(items[run])
             moved = batch.to(device)
-            loss(model, moved, model.train()(moved, name), loss.counts([batch])).backward()
+            with autocast(device, choose_precision(options.precision, device)):
+                outputs = model.train()(moved, name)
+            loss(model, moved, outputs, loss.counts([batch])).backward()
             model.zero_grad(set_to_none=True)
             tokens += int(batch.mask.sum())
         return (time.monotonic() - began) / tokens

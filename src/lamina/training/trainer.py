@@ -38,7 +38,7 @@ from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
 from lamina.training.recording import Recorder
 from lamina.training.resuming import check_recipe, check_unchanged
-from lamina.training.run_warnings import warn_of_late_terms, warn_of_small_data
+from lamina.training.run_warnings import warn_of_late_terms, warn_of_small_data, warn_of_spent_time
 from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
@@ -193,6 +193,8 @@ def _fit(
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
     known = begun["steps"] if begun else None
+    if known is None:
+        warn_of_spent_time(options.minutes, stored_in)
     _say_planning(recipe, known, progress)
     plan = make_plan(options, data.train, model, losses, data.holdout, known, spent=stored_in)
     warn_of_late_terms(memories, len(plan))
