@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from lamina.answers.calibration import Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Candidate, Prediction
+from lamina.answers.logistic import logit
 from lamina.answers.null_curve import FARTHEST, fit_curve
-from lamina.answers.prior_shift import can_shift, estimate_from, estimate_share, logit, shifted
+from lamina.answers.prior_shift import can_shift, estimate_from, estimate_share, shifted
 from lamina.utils.arrays import Bools, Doubles
 
 WIDTH = 2.0  # standard deviation of the odds; the means are 1 for unanswerable and -1 for answerable questions

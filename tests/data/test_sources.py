@@ -111,6 +111,10 @@ def test_unknown_bundled_name_raises() -> None:
     assert "'fables/train'" in complaint("fables/trian")
 
 
+def test_an_empty_name_is_not_the_current_folder() -> None:
+    assert complaint("") == complaint(" ") == 'data: the name is "". Fix: name a file or a dataset, as in data.train=my.csv'
+
+
 def test_folder_is_not_data(tmp_path: Path) -> None:
     write(tmp_path / "corpora" / "train.json")
     assert complaint("corpora").endswith("is a folder. Fix: name a file in it: train.json; or a split, as in corpora:train")

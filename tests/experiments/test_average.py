@@ -168,6 +168,11 @@ def test_runs_that_do_not_fit_raise(folder: Path, tmp_path: Path) -> None:
     write_json(Run(other).info, info | {"encoder": info["encoder"] | {"sha256": "0"}})
     with pytest.raises(LaminaError, match="began with other weights"):
         average([folder / "run0", other], tmp_path / "out")
+    packed = library.load(folder / "run0").save(tmp_path / "packed", weights="int8").path
+    with pytest.raises(
+        LaminaError, match=r"packed: .*packed models cannot be averaged\. Fix: average the runs before they are packed"
+    ):
+        average([packed, packed], tmp_path / "out")
     with pytest.raises(LaminaError, match="name at least one"):
         average([], tmp_path / "out")
     with pytest.raises(LaminaError, match="not a run folder"):

@@ -172,7 +172,7 @@ def test_runs_of_different_questions_raise(dev: Path, tmp_path: Path) -> None:
 def test_ensemble_does_not_overwrite_files(dev: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", dev, 0)
     for taken in (run.path, dev):
-        with pytest.raises(LaminaError, match=r"already exists\. Fix: write the ensemble into a new folder"):
+        with pytest.raises(LaminaError, match=r"exists and is not empty\. Fix: write the ensemble into a new folder"):
             ensemble([run.path], taken)
     (tmp_path / "empty").mkdir()
     ensemble([run.path], tmp_path / "empty")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,8 @@ from lamina.fitting.comparison import (
     fit_decision,
     with_calibration_of,
 )
+from lamina.fitting.results import Fitted
+from lamina.utils.run_folder import Run
 from tests import tiny
 
 
@@ -56,6 +60,20 @@ def test_few_questions_need_a_sure_gain(before: int, after: int, count: int, bet
     assert f1.before == pytest.approx(100 * before / count)
     assert f1.after == pytest.approx(100 * after / count)
     assert f1.low <= f1.after - f1.before <= f1.high
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count", "why"),
+    [
+        (60, 50, 120, "the trained model is not better on held-out examples"),
+        (20, 10, 30, "the trained model is not better on held-out examples"),
+        (10, 11, 30, "the gain on 30 held-out examples may be chance"),
+    ],
+)
+def test_the_verdict_says_why_the_start_is_kept(before: int, after: int, count: int, why: str) -> None:
+    found = compare_questions([part_of(before, after, count)], SpanDecision(), [SpanDecision()], "margin")
+    fitted = Fitted(Run(Path("out")), not found.better, found, ("", ""), [], [])
+    assert f"kept the start: {why}. More examples may help." in str(fitted)
 
 
 def test_a_small_gain_on_both_of_two_texts_is_not_sure() -> None:

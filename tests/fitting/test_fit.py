@@ -21,15 +21,20 @@ import pytest
 import lamina
 from lamina.answers.calibration import Calibration
 from lamina.data.examples import Example
+from lamina.data.repair import repair_sentences
+from lamina.data.sentences import ColumnOptions
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.fitting import fit as fitting
+from lamina.fitting import starts
+from lamina.fitting.choice import Choice
 from lamina.fitting.comparison import compare_questions
 from lamina.runs.export import export
 from tests import tiny
 from tests.command import lamina as command
 
 FAST = {"train.lr": 3e-3, "train.threads": 1, "train.device": "cpu", "train.epochs": 6}
+FAST_TABLE = {name.removeprefix("train."): value for name, value in FAST.items()}
 SENTENCES = {"encoder.model": "tiny", "encoder.pretrained": False, "encoder.dropout": 0.0, **FAST}
 
 
@@ -97,14 +102,17 @@ def test_thirty_questions_from_csv_beat_an_untrained_start(tmp_path: Path, start
     assert reader.answer(example.question, example.context, threshold=1e9).text == "snow"
     assert lamina.evaluate(reader, asked(20)[-8:])["tuned"]["f1"] > 60
     export(reader.trained, tmp_path / "exported")
+    card = (reader.save(tmp_path / "saved").path / "README.md").read_text()
+    assert "threshold for no answer was fitted on held-out questions" in card and "default" not in card
     recipe = lamina.read_recipe(tmp_path / "out" / "recipe.json")
     assert recipe.main.head.start == str(start) and recipe.encoder.model == str(start)
     assert json.loads((tmp_path / "out" / "fit.json").read_text())["scores"]["f1"]["after"] == f1.after
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["exported", "my.csv", "out"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["exported", "my.csv", "out", "saved"]
 
 
 def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Path) -> None:
     good = lamina.fit(asked(15), tmp_path / "good", start=start, minutes=60, settings=FAST).run.path
+    good = lamina.load(good).save(tmp_path / "packed", weights="int8").path
     before = lamina.load(good)
     wrecking = {**FAST, "train.lr": 1.0}
     fitted = lamina.fit(asked(15), tmp_path / "out", start=good, minutes=60, settings=wrecking)
@@ -112,6 +120,8 @@ def test_data_on_which_training_hurts_keeps_the_start(tmp_path: Path, start: Pat
     example = asked(30)[-1]
     question = example.question, example.context
     assert lamina.load(tmp_path / "out").answer(*question) == before.answer(*question)
+    assert fitted.run.read_info()["weights"] == "int8", "a start in 8 bits stays in 8 bits"
+    assert fitted.run.model.stat().st_size <= (good / "model.safetensors").stat().st_size
     assert json.loads((tmp_path / "out" / "fit.json").read_text())["kept_start"] is True
 
 
@@ -141,6 +151,36 @@ def test_checkpoints_and_saved_models_are_starts(tmp_path: Path, start: Path) ->
         fitted = lamina.fit(asked(15), tmp_path / f"out{number}", start=tmp_path / name, minutes=60, settings=FAST)
         assert not fitted.kept_start
         assert lamina.load(fitted.run.path).answer("What is it?", "There is snow.", threshold=1e9).text
+
+
+@pytest.mark.parametrize("settings", [{"tasks.main.data.holdout": 0.3, " train.lr ": 1e-3}, {"train": FAST_TABLE}])
+def test_settings_with_another_spelling_win_over_the_choice(settings: dict[str, Any], tmp_path: Path, start: Path) -> None:
+    begun = starts.question_start(start, settings)
+    choice = Choice(layers=1, depth=2, epochs=9.0, parts=5, crossed=True, seconds=1.0)
+    recipe = fitting._chosen(begun.recipe, choice, settings, 30)
+    if "train" in settings:
+        assert (recipe.train.epochs, recipe.main.data.holdout) == (6, 0.0)
+    else:
+        assert (recipe.train.epochs, recipe.train.lr, recipe.main.data.holdout) == (9, 1e-3, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "precision"),
+    [
+        ({"train.device": "cpu"}, "bfloat16"),
+        ({"train.device": "meta"}, "auto"),  # any device that is not the CPU
+        ({"train.device": "cpu", "train.precision": "float32"}, "float32"),
+        ({"train.device": "cpu", "train.precision": "auto"}, "auto"),
+    ],
+)
+def test_the_fast_precision_of_the_processor_is_for_the_processor_only(
+    settings: dict[str, Any], precision: str, start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "fast_precision", lambda: "bfloat16")
+    assert starts.question_start(start, settings).recipe.train.precision == precision
+    sentences = repair_sentences(fables(16), ColumnOptions()).examples
+    small = {**SENTENCES, **settings}
+    assert starts.sentence_start(None, sentences, ColumnOptions(), small).recipe.train.precision == precision
 
 
 def test_bad_rows_are_repaired_or_left_out(tmp_path: Path, start: Path) -> None:
@@ -228,6 +268,8 @@ def test_a_run_with_the_same_labels_is_the_start_of_sentences(tmp_path: Path) ->
     wrecking = {**FAST, "train.lr": 1.0}
     fitted = lamina.fit(fables(40)[16:], tmp_path / "out", start=first.run.path, minutes=60, settings=wrecking)
     assert fitted.kept_start
+    with pytest.raises(LaminaError, match=r'data: the name is ""\. Fix: name a file or a dataset'):
+        lamina.train(str(fitted.run.recipe), tmp_path / "again")
     text = "The feast of tale 7 was dreadful and long."
     assert lamina.load(tmp_path / "out").classify(text) == lamina.load(first.run.path).classify(text)
 

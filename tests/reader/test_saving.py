@@ -15,6 +15,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import lamina
+from lamina.answers.decisions import SpanDecision
 from lamina.data.squad import to_squad
 from lamina.reader.model_card import model_card
 from tests import tiny
@@ -24,6 +25,9 @@ from tests.hub_server import TOKEN, Hub, Repository, running_hub
 STORY = "The heron was born in 1807. It lives in a ruined mill by the sea."
 QUESTIONS = ["When was the heron born?", "Where does the heron live?", "Who painted the heron?"]
 FILES = {"README.md", "encoder.json", "model.safetensors", "recipe.json", "run.json", "scores.json", "tokenizer.json"}
+
+FITTED = SpanDecision(threshold=1.5, unanswerable=0.3)
+LATER = FITTED.model_copy(update={"calibrated": "labelled"})
 
 
 @pytest.fixture(scope="module")
@@ -160,14 +164,28 @@ def test_the_model_card_knows_configs_and_local_folders(tmp_path: Path, monkeypa
     assert front.datasets is None and "a file of the author" in text
 
 
-def test_the_model_card_claims_no_fit_that_did_not_happen() -> None:
-    usual, none, foreign = (
-        model_card(lamina.read_recipe("quickstart", settings), None, name='a "tale"', parameters=1, version="1")
-        for settings in ({}, {"data.holdout": 0}, {"data.train": "", "data.dev": None})
-    )
-    assert "threshold for no answer was fitted on the held-out split" in usual and "% were held out" in usual
-    for text in (none, foreign):
-        assert "was not fitted on any text" in text and "was fitted on" not in text and "% were held out" not in text
+@pytest.mark.parametrize(
+    ("settings", "decision", "present", "absent"),
+    [
+        ({}, FITTED, ["fitted on held-out questions", "% were held out", "to fit the decision"], ["default"]),
+        ({}, SpanDecision(), ["was not fitted", "% were held out to choose the checkpoint."], ["was fitted", "to fit"]),
+        ({"data.holdout": 0}, SpanDecision(), ["was not fitted", "has its default"], ["was fitted", "% were held out"]),
+        ({"data.holdout": 0}, FITTED, ["fitted on held-out questions", "other trainings held out"], ["default", "not fitted"]),
+        ({"data.holdout": 0}, LATER, ["calibrated after training", "the last step was kept."], ["default", "was fitted"]),
+        ({}, SpanDecision(unanswerable=0.3), ["fitted on held-out questions", "to fit the decision"], ["not fitted"]),
+        ({"data.train": "", "data.dev": None}, SpanDecision(), ["was not fitted", "does not know"], ["was fitted", "held out"]),
+    ],
+)
+def test_the_model_card_says_how_the_decision_was_fitted(
+    settings: dict[str, Any], decision: SpanDecision, present: list[str], absent: list[str]
+) -> None:
+    recipe = lamina.read_recipe("quickstart", settings)
+    text = model_card(recipe, None, name="tale", parameters=1, version="1", decisions={"main": decision})
+    assert all(part in text for part in present) and not any(part in text for part in absent)
+
+
+def test_the_model_card_quotes_the_name_of_the_model() -> None:
+    usual = model_card(lamina.read_recipe("quickstart"), None, name='a "tale"', parameters=1, version="1")
     code = usual.split("```python\n")[1].split("```")[0]
     assert next(node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)) == 'a "tale"'
 

@@ -73,6 +73,45 @@ def test_many_questions_overrule_a_bad_decision(offset: float) -> None:
     assert measure(replies_of(found, test[0]), test[1], 0.5)["ece"] < 0.05
 
 
+def misfit(count: int) -> tuple[list[Prediction], list[Example]]:
+    """Return questions whose null odds no logistic curve fits: some answerable ones have the highest odds of all."""
+    predictions, examples = world(count, 0.5, seed=11)
+    random = np.random.default_rng(12)
+    changed = []
+    for number, (one, example) in enumerate(zip(predictions, examples, strict=True)):
+        centre = (20.0 if number % 3 == 0 else -1.0) if example.answers else 0.0
+        best = replace(one.candidates[0], text=GOLD, score=0.0)
+        changed.append(replace(one, null=centre + random.normal(0, 0.1), candidates=(best,)))
+    return changed, examples
+
+
+@pytest.mark.parametrize("share", [None, 0.5, 0.0])
+def test_few_questions_do_not_replace_a_threshold_by_a_clearly_worse_one(share: float | None) -> None:
+    """Decisions of older runs have no curve to stay near to."""
+    older = SpanDecision(threshold=-0.5, question_threshold=0.5, unanswerable=share)
+    data = misfit(100)
+    found = refit(older, *data)
+    assert found.threshold == -0.5 and found.question_threshold == 0.5
+    assert found.curve is None, "a later shift begins at the kept threshold too"
+    assert lost(found, data) < 1
+    assert refit(SpanDecision(threshold=30.0), *data).threshold != 30.0, "a bad threshold is not kept"
+
+
+def test_a_kept_threshold_is_shifted_to_the_new_share() -> None:
+    """The threshold of a fit in training is for equal shares."""
+    older = SpanDecision(threshold=-0.5, unanswerable=0.3)
+    found = refit(older, *misfit(100), unanswerable=0.55)
+    assert found.threshold == pytest.approx(-0.5 - np.log(0.55 / 0.45))
+
+
+def test_questions_over_several_contexts_keep_their_threshold_too() -> None:
+    predictions, examples = misfit(100)
+    more = [replace(p, id=f"{p.id}-2", null=p.null + 40) for p in predictions]
+    second = [replace(e, id=f"{e.id}-2", answers=()) for e in examples]
+    found = refit(SpanDecision(threshold=2.0, question_threshold=-0.5), predictions + more, examples + second)
+    assert found.question_threshold == -0.5
+
+
 def test_a_declared_share_weighs_the_questions() -> None:
     few, many = world(1000, 0.2, seed=4), world(1000, 0.6, seed=5)
     weighed = refit(SpanDecision(), *few, unanswerable=0.6)

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+import torch
+from safetensors.numpy import load_file, save_file
 
 import lamina
+from lamina.config.build import build_model
+from lamina.config.head_start import start_heads
 from lamina.config.parse import parse_recipe, read_recipe
 from lamina.config.recipe import Recipe
+from lamina.encoder import load as encoders
 from lamina.encoder.load import minilm_folder
 from lamina.errors import LaminaError
 from lamina.experiments.average import average
@@ -177,6 +181,26 @@ def test_head_starts_from_a_question_answering_checkpoint(tmp_path: Path) -> Non
     again = train(read_recipe(tmp_path / "recipe.toml", [*start, "train.epochs=0"]), tmp_path / "again")
     logits, wanted = load_file(again.outputs), load_file(first.outputs)
     assert all(np.allclose(logits[name], wanted[name], atol=1e-5) for name in wanted)
+
+
+def test_the_checksum_of_a_checkpoint_covers_all_shards(tmp_path: Path) -> None:
+    first = train(recipe(tmp_path, "train.epochs=0"), tmp_path / "first")
+    export(lamina.load(first.path, device="cpu").trained, tmp_path / "exported")
+    whole = load_file(tmp_path / "exported" / "model.safetensors")
+    (tmp_path / "exported" / "model.safetensors").unlink()
+    parts = [{name: value for name, value in whole.items() if name.startswith("qa_outputs") is head} for head in (True, False)]
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    index = {"weight_map": {tensor: name for name, part in zip(names, parts, strict=True) for tensor in part}}
+    (tmp_path / "exported" / "model.safetensors.index.json").write_text(json.dumps(index))
+    made = read_recipe(tmp_path / "recipe.toml", [f"head.start={tmp_path / 'exported'}"])
+    found = []
+    for change in (0, 1):
+        for name, part in zip(names, parts, strict=True):
+            save_file({key: value + change * (name == names[1]) for key, value in part.items()}, tmp_path / "exported" / name)
+        with torch.device("meta"):
+            model = build_model(made, encoders.on_meta(encoders.find(made.encoder)))
+        found.append(start_heads(made, model)["main"]["sha256"])
+    assert found[0] != found[1]
 
 
 def test_checkpoint_without_a_head_is_an_error(tmp_path: Path) -> None:

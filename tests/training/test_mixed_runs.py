@@ -215,6 +215,7 @@ def test_settings_change_the_list(folder: Path) -> None:
     ("setting", "message"),
     [
         ("data.train=[]", r"data.train: is an empty list. Fix: name at least one set"),
+        ('data.train=["", ""]', r'data.train: one of its names is "".* Fix: name a file or a dataset'),
         ("data.train=[3]", r"data.train.0: is no set \(given: 3\). Fix: give a name in quotes, or a table with a name"),
         ('data.train=["a", {nam="b"}]', r"data.train.1.nam: no such field. Fix: did you mean data.train.1.name\?"),
         ('data.train=[{name="a", share=1.5}]', r"data.train.0.share: .* Fix: give a number of at most 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,26 @@ def test_complete_stores_are_not_computed_again(folder: Path, monkeypatch: pytes
         taught_dataset(student(folder, runs=("one", "two")))
     with pytest.raises(AssertionError, match="computed again"):
         taught_dataset(student(folder, "window.length=56"))
+
+
+def test_dropout_and_the_start_of_a_head_need_no_new_store(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not change the outputs. Other weights do."""
+
+    def fingerprint(change: dict[str, Any]) -> str:
+        trained = load_trained(folder / "one", CPU)
+        values = trained.recipe.model_dump(mode="json")
+        values["tasks"]["main"]["head"] |= change.pop("head", {})
+        values["encoder"] |= change
+        again = replace(trained, recipe=parse_recipe(values))
+        config = replace(again.model.encoder.config, dropout=again.recipe.encoder.dropout or 0.0)
+        monkeypatch.setattr(again.model.encoder, "config", config)
+        return module._fingerprint(again, "main")
+
+    usual = fingerprint({})
+    assert fingerprint({"dropout": 0.4}) == fingerprint({"head": {"start": str(folder / "two")}}) == usual
+    assert module._fingerprint(load_trained(folder / "two", CPU), "main") != usual
 
 
 def test_an_interrupted_extraction_continues(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

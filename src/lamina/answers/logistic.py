@@ -70,6 +70,15 @@ def platt_targets(events: Bools) -> Doubles:
     return np.where(events, (happened + 1) / (happened + 2), 1 / (len(events) - happened + 2))
 
 
+def logit(share: float) -> float:
+    """Return the logarithm of the odds of a share between 0 and 1.
+
+    >>> logit(0.5)
+    0.0
+    """
+    return math.log(share / (1 - share))
+
+
 def sigmoid(values: Doubles) -> Doubles:
     """Return 1 / (1 + exp(-values)), without overflow."""
     result: Doubles = 1 / (1 + np.exp(-np.clip(values, -60.0, 60.0)))

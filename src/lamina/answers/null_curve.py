@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lamina.answers.logistic import Line, fit_line, platt_targets, sigmoid
+from lamina.answers.logistic import Line, fit_line, logit, platt_targets, sigmoid
 from lamina.utils.arrays import Bools, Doubles
 
 FEWEST_OF_A_KIND = 5  # answerable, and unanswerable questions; a fit on fewer would be mostly chance
@@ -36,7 +36,7 @@ class NullCurve:
 
     def threshold(self, unanswerable: float) -> float:
         """Return the null odds above which "no answer" has the greater expected F1, for a share between 0 and 1."""
-        shift = np.log(unanswerable / (1 - unanswerable))
+        shift = logit(unanswerable)
         low, high = -FARTHEST, FARTHEST
         while high - low > 1e-6:
             middle = (low + high) / 2

@@ -17,7 +17,6 @@ ours, from the second derivative of the log-likelihood.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,19 +25,11 @@ import numpy as np
 from lamina.answers.calibration import no_answer_chances
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Prediction
+from lamina.answers.logistic import logit
 from lamina.utils.arrays import Doubles
 
 ROUNDS = 10_000
 CLOSE = 1e-7  # a smaller change of the share ends the estimate
-
-
-def logit(share: float) -> float:
-    """Return the logarithm of the odds of a share between 0 and 1.
-
-    >>> logit(0.5)
-    0.0
-    """
-    return math.log(share / (1 - share))
 
 
 def can_shift(decision: SpanDecision) -> bool:
@@ -55,24 +46,32 @@ def shifted(decision: SpanDecision, unanswerable: float) -> SpanDecision:
     >>> round(new.threshold, 2), round(new.calibration.bias, 2)
     (-2.77, 2.77)
     """
-    old, old_threshold = decision.unanswerable, decision.threshold_unanswerable
-    assert old is not None and old_threshold is not None
-    calibration = decision.calibration
-    temperature = calibration.temperature
-    if decision.curve is not None:
-        threshold = decision.curve.threshold(unanswerable)
-    else:
-        threshold = decision.threshold - temperature * (logit(unanswerable) - logit(old_threshold))
+    old, calibration, threshold = decision.unanswerable, decision.calibration, shifted_threshold(decision, unanswerable)
+    assert old is not None
     moved, of_questions = threshold - decision.threshold, decision.question_threshold
+    rise = calibration.temperature * (logit(unanswerable) - logit(old))
     return decision.model_copy(
         update={
             "threshold": threshold,
             "question_threshold": None if of_questions is None else of_questions + moved,
-            "calibration": replace(calibration, bias=calibration.bias + temperature * (logit(unanswerable) - logit(old))),
+            "calibration": replace(calibration, bias=calibration.bias + rise),
             "unanswerable": unanswerable,
             "calibrated": "declared",
         }
     )
+
+
+def shifted_threshold(decision: SpanDecision, unanswerable: float) -> float:
+    """Return the threshold for another share of unanswerable questions, between 0 and 1.
+
+    A threshold for an unknown share, or for questions of one kind, stays as it is.
+    """
+    if decision.curve is not None:
+        return decision.curve.threshold(unanswerable)
+    old = decision.threshold_unanswerable
+    if old is None or not 0 < old < 1 or decision.unanswerable in (0, 1):
+        return decision.threshold
+    return decision.threshold - decision.calibration.temperature * (logit(unanswerable) - logit(old))
 
 
 def estimate_from(decision: SpanDecision, predictions: Sequence[Prediction]) -> ShareEstimate:

@@ -81,7 +81,8 @@ def calibrate(
     Labelled questions fit both, and 50 suffice. Without labels, both are shifted to the share of unanswerable questions.
     """
     from lamina.reader.calibrating import read_questions
-    from lamina.reader.saving import check_new, stored_precision
+    from lamina.reader.saving import stored_precision
+    from lamina.utils.files import check_new
     from lamina.utils.progress import shown
 
     if out is not None:

@@ -16,7 +16,7 @@ from torch import nn
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import MAIN, DataOptions, Recipe, TaskOptions
 from lamina.encoder import load as encoders
-from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
+from lamina.encoder.files import joined_sha256, read_tensors, sha256_of, tensor_names, weight_files
 from lamina.encoder.hub import download
 from lamina.errors import LaminaError
 from lamina.heads.sentence import SentenceHeadOptions
@@ -32,7 +32,7 @@ class Start(NamedTuple):
     """A task of the run that a head starts from, and its weights by their names in `Task`."""
 
     folder: Path
-    file: Path  # of the weights
+    files: tuple[Path, ...]  # of the weights
     task: str
     options: TaskOptions
     weights: Weights
@@ -83,7 +83,7 @@ def _read(name: str, wanted: str, *, allow_pickle: bool) -> Start:
     prefix = f"tasks.{task}."
     names = [one for one in tensor_names((run.model,)) if one.startswith(prefix)]
     weights = {key.removeprefix(prefix): value for key, value in read_tensors((run.model,), names)}
-    return Start(folder, run.model, task, tasks[task], weights)
+    return Start(folder, (run.model,), task, tasks[task], weights)
 
 
 def _read_checkpoint(name: str, folder: Path, *, allow_pickle: bool) -> Start:
@@ -94,7 +94,7 @@ def _read_checkpoint(name: str, folder: Path, *, allow_pickle: bool) -> Start:
     if missing := sorted(set(names.values()) - weights.keys()):
         what = f"has no trained question-answering head ({missing[0].replace(_HEAD, 'qa_outputs.')} is missing)"
         raise LaminaError(f"{name}: {what}. Fix: name a run or a checkpoint of AutoModelForQuestionAnswering")
-    return Start(folder, files[0], "main", TaskOptions(data=DataOptions(train="")), weights)
+    return Start(folder, files, "main", TaskOptions(data=DataOptions(train="")), weights)
 
 
 def _copy(start: Start, options: TaskOptions, task: Task) -> HeadInfo:
@@ -113,7 +113,8 @@ def _copy(start: Start, options: TaskOptions, task: Task) -> HeadInfo:
         )
     if difference := _difference(start.weights, _HEAD, task.head):
         raise LaminaError(f"{folder}: its head does not fit: {difference}. Fix: use the encoder and the mixer of that run")
-    info: HeadInfo = {"run": str(options.head.start), "task": start.task, "sha256": sha256_of(start.file)}
+    checksum = joined_sha256([sha256_of(file) for file in start.files])
+    info: HeadInfo = {"run": str(options.head.start), "task": start.task, "sha256": checksum}
     with torch.no_grad():
         _load(start.weights, _HEAD, task.head)
         if old.mixer != new.mixer:

@@ -86,6 +86,8 @@ class DataOptions(BaseModel):
     def _some_set(cls, value: str | tuple[TrainingSet, ...]) -> str | tuple[TrainingSet, ...]:
         if not value and not isinstance(value, str):
             raise ValueError("is an empty list. Fix: name at least one set")
+        if not isinstance(value, str) and not all(one.name.strip() for one in value):
+            raise ValueError('one of its names is "". Fix: name a file or a dataset')
         if isinstance(value, str) and value.startswith("[") and value.endswith("]"):
             raise ValueError('looks like a list, but its names have no quotes. Fix: write ["NAME", "NAME"]')
         return value

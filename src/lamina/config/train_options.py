@@ -121,7 +121,7 @@ def choose_device(name: str) -> torch.device:
 
 def fast_precision() -> Literal["float32", "bfloat16"]:
     """Return the number format in which this processor trains fastest: bfloat16 if it has instructions for it."""
-    found = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not have it
+    found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not have it
     return "bfloat16" if found.get("avx512_bf16") or found.get("amx_bf16") else "float32"
 
 

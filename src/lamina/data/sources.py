@@ -167,6 +167,8 @@ def locate_data(name: str) -> Path | Bundled:
 
     Data of the hub is downloaded once and kept in the hub's cache.
     """
+    if not name.strip():
+        raise LaminaError('data: the name is "". Fix: name a file or a dataset, as in data.train=my.csv')
     if name in BUNDLED:
         return BUNDLED[name]
     for place in _local_places(name):

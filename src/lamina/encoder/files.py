@@ -101,6 +101,11 @@ def unpickled(file: Path) -> dict[str, Tensor]:
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
+def joined_sha256(sums: Sequence[str]) -> str:
+    """Return the only checksum, or the sha256 of several checksums."""
+    return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
+
+
 def sha256_of(file: Path) -> str:
     """Return the file's checksum. It is cached by path, size and time of change, since hashing takes longer than loading."""
     path = file.resolve()

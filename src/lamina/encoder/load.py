@@ -23,7 +23,7 @@ from torch import Tensor
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.families import Match, checkpoint_name, match, parse, run_name
-from lamina.encoder.files import read_tensors, sha256_of, tensor_names, weight_files
+from lamina.encoder.files import joined_sha256, read_tensors, sha256_of, tensor_names, weight_files
 from lamina.encoder.hub import download, line
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
@@ -137,7 +137,7 @@ def digest(source: Source) -> str | None:
     sums = [sha256_of(file) for file in source.weights]
     if source.base is not None:
         sums.append(str(digest(source.base)))
-    return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
+    return joined_sha256(sums)
 
 
 # Find the files of a name.

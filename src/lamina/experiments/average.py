@@ -37,7 +37,7 @@ from lamina.tasks.kind import AnyKind, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, dataset_of
 from lamina.training.task_group import Decisions, TaskGroup, decisions_json
-from lamina.utils.files import make_folder, read_bytes, replacing
+from lamina.utils.files import check_new, make_folder, read_bytes, replacing
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
@@ -61,11 +61,13 @@ def average(
     progress = progress or Silent()
     if not runs:
         raise LaminaError("runs: an average needs runs. Fix: name at least one")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LaminaError(f"{out}: already exists. Fix: write the average into a new folder")
+    check_new(out, "write the average into a new folder")
     members = [Run.open(path) for path in runs]
     for member in members:
         member.check_files()
+        if member.read_info().get("weights") == "int8":
+            what = "its weights are packed in 8 bits, and packed models cannot be averaged"
+            raise LaminaError(f"{member.path}: {what}. Fix: average the runs before they are packed")
     recipe = _same_recipe(members)
     weights = mean_weights([member.model for member in members])
     progress.say(f"averaging {len(members)} runs, {len(weights)} weights each")

@@ -35,7 +35,7 @@ from lamina.scoring.nbest import answer_counts, ranked_texts
 from lamina.scoring.predictions import by_question, references, score_all, score_at, several_contexts
 from lamina.tasks.kind import counted
 from lamina.tasks.spans import SPANS
-from lamina.utils.files import make_folder, write_json
+from lamina.utils.files import check_new, make_folder, write_json
 from lamina.utils.progress import Progress, Silent
 
 FORMAT = 1
@@ -59,8 +59,7 @@ def ensemble(
     progress = progress or Silent()
     if not runs:
         raise LaminaError("runs: an ensemble needs runs. Fix: name at least one")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LaminaError(f"{out}: already exists. Fix: write the ensemble into a new folder")
+    check_new(out, "write the ensemble into a new folder")
     if all(classifies(path) for path in runs):
         return combine_classified(runs, out, how=how, data=data)
     members = [_Member.open(path) for path in runs]

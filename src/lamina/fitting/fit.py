@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lamina.answers.decisions import SpanDecision
 from lamina.config.build import build_losses, build_model
-from lamina.config.parse import Settings, parse_recipe, settings_of
+from lamina.config.parse import Settings, parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device
 from lamina.data.examples import Example, Sentence
@@ -37,15 +37,16 @@ from lamina.fitting.comparison import (
 )
 from lamina.fitting.parts import Part, grouped, parts_of
 from lamina.fitting.results import Fitted
-from lamina.fitting.starts import Prepared, QuestionStart, SentenceStart, question_start, sentence_start, with_head
+from lamina.fitting.starts import Prepared, QuestionStart, SentenceStart, fields_of, question_start, sentence_start, with_head
 from lamina.reader.load import load
+from lamina.reader.saving import stored_precision
 from lamina.tasks.kind import DataLike
 from lamina.training.datasets import dataset_of
 from lamina.training.given_data import read_twice
 from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
-from lamina.utils.files import expanded, make_folder, write_json
+from lamina.utils.files import check_new, expanded, make_folder, write_json
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 
@@ -95,8 +96,7 @@ def fit(
     if not minutes > 0:
         raise ValueError(f"minutes must be above 0, not {minutes}")
     folder = expanded(out) if out is not None else Path("runs") / _name_of(data)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LaminaError(f"{folder}: exists and is not empty. Fix: name a new folder with --out, or delete this one")
+    check_new(folder, "name a new folder with --out, or delete this one")
     fitting = _Fitting.begin(data, start, settings, progress or Silent())
     choice, size = fitting.choose(minutes)
     with _work_folder(folder) as work:
@@ -169,7 +169,7 @@ class _Fitting:
 
     def _as_set(self, choice: Choice) -> Choice:
         """Return the choice with the epochs and layers that the settings of the caller name."""
-        recipe, named = self.start.recipe, {name for name, _ in settings_of(self.settings)}
+        recipe, named = self.start.recipe, fields_of(self.settings)
         layers = choice.depth if recipe.tune.layers == "all" else recipe.tune.layers
         choice = replace(choice, epochs=recipe.train.epochs) if "train.epochs" in named else choice
         return replace(choice, layers=layers) if "tune.layers" in named else choice
@@ -186,8 +186,8 @@ class _Fitting:
             tested.append(_tested(part.test, prepared, run))
         comparison, decision = self._compare(tested, trained[0][0], crossed=choice.crossed)
         if not comparison.better:
-            everything = self.start.prepare(self.examples, work / "start")
-            everything.reader.save(out)
+            reader = self.start.prepare(self.examples, work / "start").reader
+            reader.save(out, weights=stored_precision(reader.trained))
         else:
             run, prepared = trained[0]
             if choice.crossed:
@@ -228,7 +228,8 @@ class _Fitting:
 def _columns(settings: Settings) -> ColumnOptions:
     """Return the columns of a table of sentences that the settings name."""
     prefix = "data.columns."
-    named = {name.removeprefix(prefix): value for name, value in settings_of(settings) if name.startswith(prefix)}
+    given = fields_of(settings).items()
+    named = {name.removeprefix(prefix): value for name, value in given if name.startswith(prefix)}
     known = {name: str(value) for name, value in named.items() if name in ColumnOptions.model_fields}
     return ColumnOptions(**known)  # the recipe reports unknown names
 
@@ -263,7 +264,7 @@ def _chosen(recipe: Recipe, choice: Choice, settings: Settings, examples: int) -
         "train.evaluate_every": 0.5,
         "train.keep": "last" if choice.crossed else "best",
     }
-    named = {name for name, _ in settings_of(settings)}
+    named = fields_of(settings)
     return parse_recipe(recipe.model_dump(mode="json"), {name: value for name, value in values.items() if name not in named})
 
 

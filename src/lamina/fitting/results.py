@@ -21,7 +21,8 @@ class Fitted:
 
     Attributes:
         run: The run folder that was written; `lamina.load` takes ``run.path``.
-        kept_start: Whether the folder holds the start, because the trained model was not better on held-out examples.
+        kept_start: Whether the folder holds the start, because the trained model was not better on held-out examples, or
+            the examples are too few to be sure.
         comparison: The scores before and after on held-out examples, with 95% intervals of the differences, and examples
             whose prediction changed.
         choice: What was trained and how it was tested, in two lines.
@@ -70,7 +71,10 @@ class Fitted:
     def _verdict(self) -> str:
         if not self.kept_start:
             return f"run: {self.run.path}"
-        why = "the trained model is not surely better on held-out examples"
+        first = next(iter(self.comparison.scores.values()))
+        why = "the trained model is not better on held-out examples"
+        if first.after > first.before:  # enough for many examples
+            why = f"the gain on {self.comparison.examples} held-out examples may be chance"
         return f"kept the start: {why}. More examples may help.\nrun: {self.run.path}"
 
 

@@ -6,7 +6,8 @@ fitted on its frozen vectors (`fitting.linear`), or from a run that has the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -15,9 +16,9 @@ import torch
 from torch import Tensor
 
 from lamina.config.build import build_model
-from lamina.config.parse import Settings, parse_recipe
+from lamina.config.parse import Settings, parse_recipe, settings_of
 from lamina.config.recipe import Recipe, TaskOptions
-from lamina.config.train_options import fast_precision
+from lamina.config.train_options import choose_device, fast_precision
 from lamina.data.examples import Sentence
 from lamina.data.labels import Labels, labels_in
 from lamina.data.sentences import ColumnOptions
@@ -55,6 +56,32 @@ class Start(Protocol):
         ...
 
 
+# Settings
+
+
+def fields_of(settings: Settings) -> dict[str, object]:
+    """Return the values of settings by the name of the field, without the name of the only task. Tables become their fields.
+
+    >>> fields_of(["tasks.main.data.holdout=0.2", "train={epochs = 1, rates = {head = 0.1}}"])
+    {'data.holdout': 0.2, 'train.epochs': 1, 'train.rates.head': 0.1}
+    """
+    found: dict[str, object] = {}
+    for name, value in settings_of(settings):
+        inside = {name.strip(): value}
+        if isinstance(value, Mapping):
+            inside = fields_of({f"{name.strip()}.{key}": own for key, own in value.items()})
+        found |= {re.sub(r"^tasks\.[^.]+\.", "", key): own for key, own in inside.items()}
+    return found
+
+
+def _parsed(values: dict[str, Any], settings: Settings) -> Recipe:
+    """Return the recipe of a start. On a CPU it trains in the fastest precision, unless the settings name one."""
+    recipe = parse_recipe(values, settings, name="fit")
+    if "train.precision" in fields_of(settings) or choose_device(recipe.train.device).type != "cpu":
+        return recipe
+    return recipe.model_copy(update={"train": recipe.train.model_copy(update={"precision": fast_precision()})})
+
+
 # Questions
 
 
@@ -90,9 +117,8 @@ def question_start(model: str | Path | None, settings: Settings) -> QuestionStar
         "encoder": {"model": name, "dropout": old.encoder.dropout, "attention_dropout": old.encoder.attention_dropout},
         "window": old.window.model_dump(mode="json"),
         "answer": old.answer.model_dump(mode="json"),
-        "train": {"precision": fast_precision()},
     }
-    return QuestionStart(reader, parse_recipe(values, settings, name="fit"))
+    return QuestionStart(reader, _parsed(values, settings))
 
 
 # Sentences
@@ -126,14 +152,14 @@ def sentence_start(
         "scores": (labels.low, labels.high) if labels.are_scores else None,
         "classes": labels.classes or None,
     }
-    values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs), "train": {"precision": fast_precision()}}
+    values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs)}
     if model is not None:
         folder = expanded(model)
         values["encoder"] = {"model": str(folder if folder.exists() else model)}
-    recipe = parse_recipe(values, settings, name="fit")
+    recipe = _parsed(values, settings)
     positions = encoders.find(recipe.encoder).config.max_length
     fits = recipe.window.model_copy(update={"length": min(LENGTH, positions)})
-    recipe = recipe if any("window.length" in str(one) for one in settings) else recipe.model_copy(update={"window": fits})
+    recipe = recipe if "window.length" in fields_of(settings) else recipe.model_copy(update={"window": fits})
     return _with_own_head(recipe, model)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from lamina.answers.decisions import Decision, SentenceDecision, SpanDecision
 from lamina.data.sources import BUNDLED, hub_dataset
 from lamina.data.training_sets import TrainingSet
 from lamina.tasks.kind import ScoreTable
@@ -37,7 +38,7 @@ def model_card(
     parameters: int,
     version: str,
     license: str | None = None,
-    calibrated: bool = False,
+    decisions: Mapping[str, Decision] | None = None,
 ) -> str:
     """Return the text of README.md, with the YAML front matter of the hub.
 
@@ -48,7 +49,7 @@ def model_card(
         parameters: The number of parameters of the model.
         version: The version of Lamina that wrote the folder.
         license: The license of the model, as the hub abbreviates it; None leaves it out.
-        calibrated: Whether the threshold was calibrated after training.
+        decisions: The decision of each task; a missing one was not fitted.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -85,11 +86,11 @@ def model_card(
         "## How to use it",
         f"```python\n{_usage(recipe, name)}\n```",
         "## Training data",
-        _training_data(recipe),
+        _training_data(recipe, decisions or {}),
         "## Scores",
         _score_text(recipe, rows),
         "## Limits",
-        _limits(recipe, calibrated),
+        _limits(recipe, decisions or {}),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -153,16 +154,41 @@ def _usage(recipe: Recipe, name: str) -> str:
     return "\n".join(lines)
 
 
-def _training_data(recipe: Recipe) -> str:
+def is_calibrated(decision: Decision | None) -> bool:
+    """Return whether a decision was calibrated after training."""
+    return isinstance(decision, SpanDecision) and decision.calibrated is not None
+
+
+def _is_fitted(decision: Decision | None) -> bool:
+    """Return whether a decision was fitted. A fit that finds the default threshold stores the share of its questions."""
+    if isinstance(decision, SpanDecision):
+        return decision.fitted or decision.unanswerable is not None
+    return isinstance(decision, SentenceDecision) and decision != SentenceDecision()
+
+
+def _training_data(recipe: Recipe, decisions: Mapping[str, Decision]) -> str:
     lines = []
     for name, task in recipe.tasks.items():
         if not task.data.train:
-            return "Lamina does not know the training data: the model was loaded from a checkpoint of another library."
-        held_out = "Nothing was held out, so the last step was kept and the decision has its default."
-        if task.data.holdout:
-            held_out = f"{task.data.holdout:.0%} were held out to choose the checkpoint and to fit the decision."
+            return "Lamina does not know the training data."
+        held_out = _held_out(task.data.holdout, decisions.get(name))
         lines.append(f"- `{name}`: {'; '.join(map(_described, task.data.sets))}. {held_out}")
     return "\n".join([*lines, f"\nThe seed was {recipe.train.seed}. `recipe.json` has all settings."])
+
+
+def _held_out(share: float, decision: Decision | None) -> str:
+    """Return what was held out, and what for. `lamina fit` fits a decision in cross-validation, then trains on everything."""
+    fitted, calibrated = _is_fitted(decision), is_calibrated(decision)
+    if share:
+        decided = " and to fit the decision" if fitted and not calibrated else ""
+        return f"{share:.0%} were held out to choose the checkpoint{decided}."
+    last = "Nothing was held out, so the last step was kept"
+    if calibrated:
+        return f"{last}."
+    decided = (
+        ". The decision was fitted on examples that other trainings held out" if fitted else " and the decision has its default"
+    )
+    return f"{last}{decided}."
 
 
 def _described(one: TrainingSet) -> str:
@@ -195,15 +221,14 @@ def _score_text(recipe: Recipe, rows: list[tuple[str, str, float]]) -> str:
     return "\n".join([*lines, "\nNothing was fitted on the dev set. `scores.json` has all scores."])
 
 
-def _limits(recipe: Recipe, calibrated: bool) -> str:
+def _limits(recipe: Recipe, decisions: Mapping[str, Decision]) -> str:
     lines = [
         f"- A window has at most {recipe.window.length} tokens; longer texts are read in several windows.",
         "- The scores hold for texts like those of the training data. Measure the model on your own texts first.",
     ]
-    if spans := [task for task in recipe.tasks.values() if kind_of(task) is SPANS]:
+    if spans := [decisions.get(name) for name, task in recipe.tasks.items() if kind_of(task) is SPANS]:
         lines.append("- An answer is a quoted span of the text. The model does not compute, combine or translate.")
-        fitted = all(task.data.train and task.data.holdout for task in spans)
-        threshold = "was fitted on the held-out split" if fitted else "was not fitted on any text"
-        threshold = "was calibrated after training, with `lamina calibrate`" if calibrated else threshold
+        threshold = "was fitted on held-out questions" if all(map(_is_fitted, spans)) else "was not fitted on any text"
+        threshold = "was calibrated after training, with `lamina calibrate`" if any(map(is_calibrated, spans)) else threshold
         lines.append(f"- The threshold for no answer {threshold}. Other texts may need another one.")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from safetensors.torch import save_file
 
-from lamina.answers.decisions import SpanDecision
+from lamina.answers.decisions import Decision
 from lamina.encoder.blocks import EncoderConfig
 from lamina.encoder.families import run_name
 from lamina.encoder.files import tensor_names
@@ -18,14 +18,14 @@ from lamina.encoder.load import folder_of
 from lamina.encoder.packing import pack
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, trained_weights
-from lamina.reader.model_card import model_card
+from lamina.reader.model_card import is_calibrated, model_card
 from lamina.runs.load import Trained
 from lamina.tasks.kind import ScoreTable
 from lamina.training.task_group import decisions_json
-from lamina.utils.files import make_folder, read_json, replacing, write_atomically, write_json
+from lamina.utils.files import check_new, make_folder, read_json, replacing, write_atomically, write_json
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-__all__ = ["Precision", "check_new", "push", "save", "stored_precision"]
+__all__ = ["Precision", "push", "save", "stored_precision"]
 
 Precision = Literal["float32", "int8"]
 
@@ -68,17 +68,11 @@ def save(
         parameters=sum(parameter.numel() for parameter in trained.model.parameters()),
         version=versions()["lamina-qa"],
         license=license,
-        calibrated=_calibrated(trained),
+        decisions=_decisions(trained),
     )
     write_atomically(folder / "README.md", card.encode())
     run.finish(without_folders({**_info(trained), "weights": weights}))  # last: a folder with run.json is complete
     return run
-
-
-def check_new(folder: Path) -> None:
-    """Raise LaminaError if a folder exists and is not empty."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise LaminaError(f"{folder}: exists and is not empty. Fix: save into a new folder")
 
 
 def push(
@@ -155,15 +149,14 @@ def _packed(trained: Trained, weights: Weights) -> tuple[Weights, EncoderConfig]
 
 def _scores(trained: Trained) -> ScoreTable | None:
     """Return the scores of the run on its dev set, if there are any. A model that was calibrated later has others."""
-    if trained.run is None or not trained.run.scores.is_file() or _calibrated(trained):
+    if trained.run is None or not trained.run.scores.is_file() or any(map(is_calibrated, _decisions(trained).values())):
         return None
     scores: ScoreTable = read_json(trained.run.scores)
     return scores
 
 
-def _calibrated(trained: Trained) -> bool:
-    decisions = [trained.decision(name) for name in trained.recipe.tasks]
-    return any(isinstance(decision, SpanDecision) and decision.calibrated is not None for decision in decisions)
+def _decisions(trained: Trained) -> dict[str, Decision]:
+    return {name: trained.decision(name) for name in trained.recipe.tasks}
 
 
 def stored_precision(trained: Trained) -> Precision:
@@ -183,6 +176,6 @@ def _info(trained: Trained) -> RunInfo:
         "seed": trained.recipe.train.seed,
         "encoder": {"name": encoder.get("name", trained.recipe.encoder.model), "sha256": encoder.get("sha256")},
         "language": trained.language,
-        "tasks": decisions_json({name: trained.decision(name) for name in trained.recipe.tasks}),
+        "tasks": decisions_json(_decisions(trained)),
         "finished": True,
     }

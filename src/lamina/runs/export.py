@@ -18,7 +18,7 @@ from lamina.model import Model, Task
 from lamina.runs.exported_settings import FIELD, ExportedSettings
 from lamina.runs.load import Trained
 from lamina.utils.checksums import crc32_of
-from lamina.utils.files import make_folder, replacing, write_atomically, write_json
+from lamina.utils.files import check_new, make_folder, replacing, write_atomically, write_json
 
 
 def export(trained: Trained, out: Path) -> None:
@@ -28,8 +28,7 @@ def export(trained: Trained, out: Path) -> None:
     """
     head = exportable_head(trained.model)
     encoder = merged(trained.model.encoder)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise LaminaError(f"{out}: already exists. Fix: export into a new folder")
+    check_new(out, "export into a new folder")
     make_folder(out)
     config = encoder.config
     weights = {

@@ -2,13 +2,13 @@
 
 The fit stays near the older decision: the older calibration and the older curve of thresholds count as `PRIOR` questions,
 after a shift to the share of the new questions. So 50 questions cannot spoil a good calibration, and 1,000 overrule a bad one.
+An older decision may have no curve. On few questions, its threshold is kept if the new one has a clearly lower F1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.formats import predictions_json
 from lamina.answers.null_curve import FEWEST_OF_A_KIND, NullCurve
-from lamina.answers.prior_shift import can_shift, shifted
+from lamina.answers.prior_shift import can_shift, shifted, shifted_threshold
 from lamina.data.examples import Example
 from lamina.errors import LaminaError
 from lamina.scoring.predictions import by_question, f1_if_answered, null_curve, references, right, several_contexts
 from lamina.scoring.squad import balanced_threshold, class_weights, question_scores
+from lamina.utils.arrays import Bools, Doubles
 
 PRIOR = 20.0  # questions that the older decision counts as
 MANY = 200  # labelled questions that may move the threshold away from the curve
@@ -56,11 +57,14 @@ def refit(
     curve = null_curve(predictions, examples, older=None if older is None else older.curve, counts=PRIOR)
     if curve is None:
         raise LaminaError("data: the model finds no candidates for these questions. Fix: check that the contexts have texts")
-    threshold = _threshold(curve, predictions, examples, share)
+    before = shifted_threshold(decision, share)
+    threshold = _threshold(curve, predictions, examples, share, older=before)
+    if threshold == before:
+        curve = decision.curve
     of_questions = decision.question_threshold
     if several_contexts(examples):
         grouped, whole = by_question(predictions, examples, across)
-        of_questions = None if too_few(whole) else _question_threshold(grouped, whole, unanswerable)
+        of_questions = None if too_few(whole) else _question_threshold(decision, grouped, whole, unanswerable)
     elif of_questions is not None:
         of_questions += threshold - decision.threshold
     return SpanDecision(
@@ -90,19 +94,38 @@ def share_of(examples: Sequence[Example]) -> float:
     return sum(not example.answers for example in examples) / len(examples)
 
 
-def _threshold(curve: NullCurve, predictions: Sequence[Prediction], examples: Sequence[Example], share: float) -> float:
-    """Return the threshold of the curve; with many questions, the nearest one within one standard error of the best F1.
+def _threshold(
+    curve: NullCurve, predictions: Sequence[Prediction], examples: Sequence[Example], share: float, *, older: float
+) -> float:
+    """Return the threshold of the curve, or the older one if the former has a clearly lower F1.
 
-    So a curve that does not fit does no harm. On few questions the best F1 is chance, and the older decision must count.
+    With many questions, return the threshold nearest to that of the curve within one standard error of the best F1. On few
+    questions the best F1 is chance, and the older decision must count. So a curve that does not fit does no harm.
     """
-    if len(examples) < MANY:
-        return curve.threshold(share)
     odds = np.array([prediction.null_odds for prediction in predictions])
     has_answer = np.array([bool(example.answers) for example in examples])
     answered, centre = f1_if_answered(predictions, examples), curve.threshold(share)
+    if len(examples) < MANY:
+        gains = class_weights(has_answer, share) * (answered - ~has_answer)  # [N] of answering instead of "no answer"
+        return older if _clearly_worse(gains, odds, centre, older) else centre
     found, _ = balanced_threshold(odds, answered, has_answer, tolerance=1.0, unanswerable=share, centre=centre)
-    between = (odds > min(found, centre)) & (odds <= max(found, centre))
-    return found if between.any() else centre
+    return found if _between(odds, found, centre).any() else centre
+
+
+def _clearly_worse(gains: Doubles, odds: Doubles, threshold: float, other: float) -> bool:
+    """Return whether a threshold loses more than one standard error of the paired difference to another.
+
+    Only questions between the two have other scores.
+    """
+    own = gains[_between(odds, threshold, other)]
+    lost = own.sum() if threshold < other else -own.sum()
+    return bool(lost > np.sqrt((own**2).sum()))
+
+
+def _between(odds: Doubles, one: float, other: float) -> Bools:
+    """Return which questions two thresholds decide differently, [N]."""
+    found: Bools = (odds > min(one, other)) & (odds <= max(one, other))
+    return found
 
 
 def _calibration(
@@ -117,14 +140,16 @@ def _calibration(
     )
 
 
-def _question_threshold(grouped: Sequence[Prediction], whole: Sequence[Example], unanswerable: float | None) -> float | None:
+def _question_threshold(
+    decision: SpanDecision, grouped: Sequence[Prediction], whole: Sequence[Example], unanswerable: float | None
+) -> float | None:
     curve = null_curve(grouped, whole)
-    return (
-        None if curve is None else _threshold(curve, grouped, whole, share_of(whole) if unanswerable is None else unanswerable)
-    )
+    share = share_of(whole) if unanswerable is None else unanswerable
+    older = decision.over_contexts + shifted_threshold(decision, share) - decision.threshold
+    return None if curve is None else _threshold(curve, grouped, whole, share, older=older)
 
 
-def _weights(examples: Sequence[Example], share: float) -> Any:
+def _weights(examples: Sequence[Example], share: float) -> Doubles:
     return class_weights(np.array([bool(example.answers) for example in examples]), share)
 
 

@@ -27,6 +27,7 @@ from lamina.scoring.predictions import (
     several_contexts,
     tune_threshold,
 )
+from lamina.scoring.recalibration import share_of
 from lamina.tasks.kind import Data, Evaluation, Infer, JsonObject, ScoreTable
 from lamina.tasks.questions import Questions
 from lamina.utils.run_folder import Run
@@ -65,7 +66,7 @@ class Spans(Questions):
             threshold=threshold,
             calibration=calibration,
             question_threshold=of_questions,
-            unanswerable=sum(not example.answers for example in data.examples) / len(data.examples),
+            unanswerable=share_of(data.examples),
             curve=null_curve(predictions, data.examples),
         )
 

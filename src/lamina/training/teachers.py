@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -207,11 +207,26 @@ def _shape(trained: Trained, task: str) -> tuple[Literal["tokens", "cls"], int]:
 
 
 def _fingerprint(trained: Trained, task: str) -> str:
-    """Return a checksum of all that the outputs of a teacher depend on, besides the windows."""
+    """Return a checksum of all that the outputs of a teacher depend on, besides the windows.
+
+    Teachers run in eval mode, without dropout. Their weights are those after training, whatever their heads started from.
+    """
     options = trained.recipe.tasks[task]
-    parts = [options.mixer, options.head, trained.recipe.tune]
-    shape = [trained.model.encoder.config.to_json(), *(part.model_dump(mode="json") for part in parts)]
+    head = options.head.model_dump(mode="json", exclude={"start"})
+    parts = [part.model_dump(mode="json") for part in (options.mixer, trained.recipe.tune)]
+    shape = _without_dropout([trained.model.encoder.config.to_json(), head, *parts])
     digest = hashlib.sha256(json.dumps(["outputs", shape], sort_keys=True).encode())
     for module in (trained.model.encoder, trained.model.task(task)):
         add_weights(digest, module)
     return digest.hexdigest()
+
+
+def _without_dropout(value: Any) -> Any:
+    """Return JSON values without the fields of dropout.
+
+    >>> _without_dropout([{"hidden": 8, "attention_dropout": 0.1}, {"lora": {"rank": 2, "dropout": 0.1}}])
+    [{'hidden': 8}, {'lora': {'rank': 2}}]
+    """
+    if isinstance(value, dict):
+        return {key: _without_dropout(own) for key, own in value.items() if not key.endswith("dropout")}
+    return [_without_dropout(own) for own in value] if isinstance(value, list) else value

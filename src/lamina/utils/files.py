@@ -43,6 +43,12 @@ def expanded(name: str | Path) -> Path:
         raise LaminaError(f"{name}: {error} Fix: write the whole path instead of ~") from None
 
 
+def check_new(folder: Path, fix: str = "save into a new folder") -> None:
+    """Raise LaminaError if a folder exists and is not empty. `fix` is the end of the message."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise LaminaError(f"{folder}: exists and is not empty. Fix: {fix}")
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the bytes of a file."""
     try:
