@@ -5,9 +5,12 @@ SHELL := /bin/bash
 
 python ?= python3.11
 stamp := .venv/.installed
-run := runs/quickstart
-context := docs/example.txt
-settings :=  # more options of `lamina train`
+run := runs/fitted-quickstart
+settings :=  # more options of `lamina fit`
+text := docs/example.txt
+questions := "Who founded the Lantern Guild of Harrowmere?" \
+  "How many members does the Lantern Guild have?" \
+  "What food was served at the feasts of the Lantern Guild?"
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
@@ -19,12 +22,10 @@ $(stamp): pyproject.toml constraints.txt scripts/install.sh
 	@scripts/install.sh $(python)
 	@touch $@
 
-quickstart: $(stamp)  ## train on the bundled corpus and ask three questions
-	@.venv/bin/lamina train quickstart --out $(run) --resume $(settings)
-	@.venv/bin/lamina ask --model $(run) --context $(context) \
-	  "Who founded the Lantern Guild of Harrowmere?" \
-	  "How many members does the Lantern Guild have?" \
-	  "What food was served at the feasts of the Lantern Guild?"
+quickstart: $(stamp)  ## ask three questions, fit the reader to 512 bundled questions, ask again
+	@.venv/bin/lamina ask $(text) $(questions)
+	@test -e $(run) || .venv/bin/lamina fit fables/dev --minutes 2 --out $(run) $(settings)
+	@.venv/bin/lamina ask --model $(run) $(text) $(questions)
 
 test: $(stamp)  ## run the whole test suite
 	@.venv/bin/python -m pytest -n 2 --dist loadgroup -q --durations=30
@@ -45,7 +46,7 @@ types: $(stamp)  ## check the types with mypy --strict
 
 check: lint types test  ## run ruff, mypy --strict and the tests
 
-check-quickstart: $(stamp)  ## train the real quickstart and check its answers
+check-quickstart: $(stamp)  ## run the real quickstart and check its answers
 	@.venv/bin/python -m pytest -q -s tests/project/whole_quickstart.py
 
 dist: $(stamp)  ## build the wheel and the source archive into dist/, without a network

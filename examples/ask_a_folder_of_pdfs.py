@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("questions", nargs="+")
-    parser.add_argument("--model", default="runs/quickstart", help="a run folder, a checkpoint's folder or a hub id")
+    parser.add_argument("--model", default="reader", help="a run folder, a checkpoint's folder or a hub id")
     parser.add_argument("--out", type=Path, default=Path("answers.csv"))
     options = parser.parse_args()
 

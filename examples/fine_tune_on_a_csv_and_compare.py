@@ -4,7 +4,7 @@ The first run starts from the pretrained encoder, the second from a model that a
 from Python, and how to compare two runs with a confidence interval. It takes some minutes
 for 300 short questions on two cores.
 
-    python examples/fine_tune_on_a_csv_and_compare.py train.csv dev.csv --start runs/quickstart
+    python examples/fine_tune_on_a_csv_and_compare.py train.csv dev.csv --start reader
 
 Both files have the columns question, context and answer; an empty answer means that the context has none.
 """
@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train")
     parser.add_argument("dev")
-    parser.add_argument("--start", default="runs/quickstart", help="a model that answers questions")
+    parser.add_argument("--start", default="reader", help="a model that answers questions")
     parser.add_argument("--out", type=Path, default=Path("runs/compared"), help="a folder for both runs")
     parser.add_argument(
         "--set", action="append", default=[], metavar="TABLE.FIELD=VALUE", help="change the recipe of both runs"

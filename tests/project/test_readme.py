@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lamina import train
 from lamina.data.sources import load_examples, load_sentences
 from lamina.utils.files import read_json
 from tests.checkout import ROOT, copy_checkout, installed_in
@@ -48,14 +49,17 @@ SENTENCES = ("docs/sentences.md", "docs/pretrain.md", "docs/tune.md")
 
 SMALL = {"encoder.model": "small", "train.threads": "1"}
 FEW = {"data.questions": "60", "data.dev_questions": "40"}
+START = "small-reader"  # a small model that answers questions, for `lamina fit`
 FEW_SENTENCES = {f"tasks.{task}.{name}": few for task in ("sentiment", "paraphrase", "similarity") for name, few in FEW.items()}
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in a path with spaces, the small encoder that runs start from, and files as a user has them."""
+    """A checkout in a path with spaces, the small models that runs start from, and files as a user has them."""
     folder = copy_checkout(tmp_path_factory.mktemp("a fresh checkout"))
     write_small_encoder(folder / "small")
+    settings = {**SMALL, **FEW, "encoder.model": str(folder / "small")}
+    train("quickstart", folder / START, settings=settings)
     write_user_files(folder)
     return folder
 
@@ -85,9 +89,9 @@ def small(command: str) -> str:
     """Return the command with more options if it trains; what it sets itself stays as it is."""
     match command.split()[:3]:
         case ["make", "quickstart"]:
-            return f"{command} settings='{options(SMALL | FEW)}'"
-        case [_, "fit", _]:  # the model of --from is small already
-            return f"{command} {options({'train.threads': '1'} if ' --from ' in command else SMALL)}"
+            return f"{command} settings='--from {START} --minutes 0.2'"
+        case [_, "fit", data]:
+            return f"{command} {options(SMALL) if data == 'moods.csv' else f'--from {START}'}"
         case [_, "pretrain", _]:
             return f"{command} {options(SMALL)}"
         case [_, "train" | "tune", recipe] if not recipe.endswith(ALREADY_SMALL):
@@ -152,7 +156,7 @@ def test_the_pages_about_sentences_run(copy: Path, monkeypatch: pytest.MonkeyPat
 def test_the_readme_and_the_pages_about_questions_run(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert commands(text_of("README.md"))[:2] == ["make quickstart", RECURSIVE]
     printed = run(QUESTIONS, copy, monkeypatch)
-    assert len(re.findall(r"^A: (.*)$", printed["make quickstart"], re.MULTILINE)) == 3
+    assert len(re.findall(r"^A: (.*)$", printed["make quickstart"], re.MULTILINE)) == 6
     scores = read_json(copy / "runs/quickstart/scores.json")
     assert scores["zero"]["total"] == int(FEW["data.dev_questions"])
     (again,) = [out for command, out in printed.items() if command.endswith("--out runs/half --resume")]
@@ -164,7 +168,7 @@ def test_make_does_not_install_a_copy(tmp_path: Path) -> None:
     """Even if pyproject.toml is newer than the last install: the copy shares the environment of this checkout."""
     folder = copy_checkout(tmp_path)
     planned = subprocess.run(["make", "-n", "quickstart"], cwd=folder, capture_output=True, text=True, check=True).stdout
-    assert "lamina train quickstart" in planned
+    assert "lamina fit fables/dev" in planned
     assert "scripts/install.sh" not in planned
 
 
