@@ -8,6 +8,7 @@ reader is replaced at the end. `scripts/reader_card.md` is the text of the card;
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -57,6 +58,7 @@ def main(name: str, data: str, documents: str) -> None:
         measured = {
             **described(small, examples, predictions, scores),
             "speed": f"{len(examples) / seconds:.0f}",
+            "cores": f"{len(os.sched_getaffinity(0))} core{'s' if len(os.sched_getaffinity(0)) > 1 else ''}",
             "documents": f"{right_in(small, load_examples(documents))} of {len(load_examples(documents))}",
             "float32": _f1(whole),
             "seed": str(run.recipe.train.seed),
