@@ -67,7 +67,7 @@ def test_quickstart_answers_fits_and_answers_again(tmp_path: Path) -> None:
     assert len(answers) == 6
     assert sum(right in answer for right, answer in zip(RIGHT, answers[:3], strict=True)) == 3
     fitted = read_json(folder / "runs/fitted-quickstart/fit.json")
-    assert fitted["kept_start"] or fitted["scores"]["F1"]["after"] > fitted["scores"]["F1"]["before"]
+    assert fitted["kept_start"] or fitted["scores"]["f1"]["after"] > fitted["scores"]["f1"]["before"]
     assert readme_answers(folder) == readme_promises()
     again = answers_in(quickstart(folder).stdout)
     assert again == answers, "the finished fit is used again"
