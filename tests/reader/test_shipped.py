@@ -40,7 +40,10 @@ def test_the_folder_is_small_and_describes_itself() -> None:
 
 
 def test_at_least_17_of_25_questions_on_five_documents_are_answered_right(reader: lamina.Reader) -> None:
-    """The questions were written before the model existed. The target is 19, not reached yet. A right reply is a reference, or "no answer"."""
+    """The questions were written before the model existed. The target is 19, not reached yet.
+
+    A right reply is a reference, or "no answer".
+    """
     examples = load_examples(str(Path(__file__).parent / "five_documents.json"))
     assert (len(examples), sum(not example.answers for example in examples)) == (25, 9)
     found = reader.predictions(examples)["predictions"]
