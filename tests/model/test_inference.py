@@ -80,3 +80,16 @@ def test_the_number_of_threads_does_not_change_the_logits() -> None:
     for other in found[1:]:
         np.testing.assert_array_equal(other.start, found[0].start)
         np.testing.assert_array_equal(other.end, found[0].end)
+
+
+def test_bfloat16_gives_nearly_the_same_logits() -> None:
+    made = windows(corpus(2))
+    tiny = model(layers=2).eval()
+    exact = span_logits(tiny, made)
+    tiny.precision = torch.bfloat16
+    rounded = span_logits(tiny, made)
+    assert rounded.start.dtype == np.float32
+    assert not np.array_equal(rounded.start, exact.start)
+    scale = np.abs(exact.start).max()
+    np.testing.assert_allclose(rounded.start, exact.start, atol=0.05 * scale)
+    np.testing.assert_allclose(rounded.end, exact.end, atol=0.05 * scale)

@@ -68,6 +68,14 @@ Threads = Annotated[
     typer.Option("--threads", min=1, help="Compute with so many threads. Without it: all cores.", rich_help_panel=MACHINE),
 ]
 Device = Annotated[str, typer.Option("--device", help="Compute on auto, cpu, cuda or mps.", rich_help_panel=MACHINE)]
+Precision = Annotated[
+    Literal["float32", "bfloat16"],
+    typer.Option(
+        "--precision",
+        help="Compute in this number format. bfloat16 rounds more; it is faster on processors with AVX512-BF16.",
+        rich_help_panel=MACHINE,
+    ),
+]
 Pickle = Annotated[
     bool,
     typer.Option(
@@ -164,13 +172,20 @@ def open_recipe(name: str, settings: list[str]) -> Recipe:
     return read_recipe(recipe_path(name), settings)
 
 
-def load_model(model: str, device: str, threads: int | None, *, allow_pickle: bool) -> Reader:
+def load_model(
+    model: str,
+    device: str,
+    threads: int | None,
+    *,
+    allow_pickle: bool,
+    precision: Literal["float32", "bfloat16"] = "float32",
+) -> Reader:
     """Return the reader of a model; name the command that trains it if a run of the documentation is missing."""
     if model in TRAINED_BY and not Path(model).exists():
         raise LaminaError(f"{model}: there is no model yet. Fix: run `{TRAINED_BY[model]}`, or name a model with --model")
     from lamina.reader.load import load
 
-    return load(model, device=device, threads=threads, allow_pickle=allow_pickle)
+    return load(model, device=device, threads=threads, precision=precision, allow_pickle=allow_pickle)
 
 
 def a_number(option: typer.CallbackParam, value: float | None) -> float | None:

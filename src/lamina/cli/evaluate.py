@@ -17,6 +17,7 @@ from lamina.cli.app import (
     Json,
     ModelArgument,
     Pickle,
+    Precision,
     TaskOption,
     Threads,
     a_number,
@@ -40,6 +41,7 @@ def evaluate(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
+    precision: Precision = "float32",
     allow_pickle: Pickle = False,
 ) -> None:
     """Score a model on a dataset.
@@ -49,7 +51,7 @@ def evaluate(
     """
     from lamina.utils.progress import shown
 
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, precision=precision)
     examples = reader.read(data, task=task, duplicate_ids=duplicate_ids)
     with shown() as progress:
         scores = reader.evaluate(examples, task=task, progress=progress)
@@ -87,6 +89,7 @@ def predict(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
+    precision: Precision = "float32",
     allow_pickle: Pickle = False,
 ) -> None:
     """Write the predictions for a whole dataset: answers, answerability, or classes and scores of sentences.
@@ -105,7 +108,7 @@ def predict(
         if not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist. Fix: create it first")
     check_writes(data, list(files.values()))
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, precision=precision)
     name, options = reader.task(task)
     kind = kind_of(options)
     if odd := [file for file in files if file not in kind.predicts]:

@@ -48,8 +48,8 @@ def span_logits(
             seen(batch, outputs)
         mask = batch.mask.cpu().numpy()
         token = places(windows, rows, mask)
-        logits.start[token] = outputs.start.cpu().numpy()[mask]
-        logits.end[token] = outputs.end.cpu().numpy()[mask]
+        logits.start[token] = outputs.start.float().cpu().numpy()[mask]
+        logits.end[token] = outputs.end.float().cpu().numpy()[mask]
 
     each_batch(model, windows, work, store=store, tokens=tokens, progress=progress)
     return logits
@@ -71,7 +71,7 @@ def item_outputs(
         outputs = model(batch, task)
         if seen is not None:
             seen(batch, outputs)
-        values = {one.name: getattr(outputs, one.name).cpu().numpy() for one in fields(outputs)}
+        values = {one.name: getattr(outputs, one.name).float().cpu().numpy() for one in fields(outputs)}
         found.append((rows[:: windows.sides] // windows.sides, values))
 
     each_batch(model, windows, work, store=store, progress=progress)
@@ -87,7 +87,7 @@ def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress
     found: list[tuple[Longs, Floats]] = []
 
     def work(rows: Longs, batch: Batch) -> None:
-        found.append((rows, head.pooled(model.vectors(batch, task), batch).cpu().numpy()))
+        found.append((rows, head.pooled(model.vectors(batch, task), batch).float().cpu().numpy()))
 
     each_batch(model, windows, work, progress=progress)
     order = np.argsort(np.concatenate([rows for rows, _ in found]))
@@ -112,7 +112,7 @@ def each_batch(
 ) -> None:
     """Call `work` with every window once, in inference mode, on the model's device.
 
-    A batch holds whole items of about equal length. `progress` advances by windows.
+    A batch holds whole items of about equal length. `progress` advances by windows. `work` runs in the model's precision.
     """
     progress = progress or Silent()
     device = next(model.parameters()).device
@@ -122,7 +122,8 @@ def each_batch(
     @torch.inference_mode()
     def run(part: Longs) -> int:
         rows = windows.windows_of(order[part])
-        work(rows, stored_batch(windows, rows, store).to(device))
+        with torch.autocast(device.type, model.precision, enabled=model.precision != torch.float32):
+            work(rows, stored_batch(windows, rows, store).to(device))
         return len(rows)
 
     parts = pack(lengths[order], tokens or (TOKENS if device.type == "cpu" else GPU_TOKENS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, cast
 
+import torch
 from torch import Tensor, nn
 
 from lamina.data.batches import Batch
@@ -27,7 +28,12 @@ class Task(nn.Module):
 
 
 class Model(nn.Module):
-    """One encoder with the mixers and heads of all tasks."""
+    """One encoder with the mixers and heads of all tasks.
+
+    `precision` is the number format of `inference`. Training has its own, and the weights are float32 in either case.
+    """
+
+    precision = torch.float32
 
     def __init__(self, encoder: Encoder, tasks: Mapping[str, Task]) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 
 from lamina.answers.across_contexts import Quote
-from lamina.config.train_options import choose_device
+from lamina.config.train_options import choose_device, choose_precision
 from lamina.reader.questions import QuestionReader, TextByText
 from lamina.reader.replies import Reply
 from lamina.reader.sentences import Label, SentenceReader, Text
@@ -171,6 +171,7 @@ def load(
     *,
     device: str = "auto",
     threads: int | None = None,
+    precision: Literal["float32", "bfloat16"] = "float32",
     allow_pickle: bool = False,
     tokenizer: str | None = None,
     revision: str | None = None,
@@ -183,6 +184,8 @@ def load(
             the model inside the package, which answers questions from English texts.
         device: "auto", "cpu", "cuda" or "mps".
         threads: How many threads torch uses in this process, 1 or more; None changes nothing.
+        precision: The number format of the computation. "bfloat16" rounds more, and is faster on processors that have
+            instructions for it, such as AVX512-BF16.
         allow_pickle: Read pickled weights of a checkpoint, or of the encoder that a run started from. A pickle can run
             hidden code. The recipe of a run cannot allow it.
         tokenizer: A folder, file or hub id of another tokenizer than the checkpoint's own.
@@ -195,7 +198,7 @@ def load(
     Raises:
         LaminaError: There is no such model, or it cannot be read.
         TypeError: An argument has the wrong type.
-        ValueError: `threads` is less than 1.
+        ValueError: `threads` is less than 1, or `precision` is not one of the two.
     """
     if not isinstance(model, str | Path):
         raise TypeError(f"model must be a path or a hub id, not {type(model).__name__}")
@@ -203,15 +206,11 @@ def load(
         raise TypeError(f"threads must be a whole number, not {type(threads).__name__}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be 1 or more, not {threads}")
+    if precision not in ("float32", "bfloat16"):
+        raise ValueError(f'precision must be "float32" or "bfloat16", not {precision!r}')
     if threads:
         torch.set_num_threads(threads)
-    return Reader(
-        load_trained(
-            model,
-            choose_device(device),
-            allow_pickle=allow_pickle,
-            tokenizer=tokenizer,
-            revision=revision,
-            token=token,
-        )
-    )
+    place = choose_device(device)
+    trained = load_trained(model, place, allow_pickle=allow_pickle, tokenizer=tokenizer, revision=revision, token=token)
+    trained.model.precision = choose_precision(precision, place)
+    return Reader(trained)
