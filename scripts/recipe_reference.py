@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from lamina.config.recipe import TYPES, Recipe, TaskOptions
 from lamina.experiments.tuning.space import SearchOptions
 from lamina.pretraining.pretrain_recipe import PretrainRecipe
+from lamina.utils.options import described
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "recipe.md"
 SIGNS = {annotated_types.Ge: "≥", annotated_types.Gt: ">", annotated_types.Le: "≤", annotated_types.Lt: "<"}
@@ -51,7 +52,7 @@ def reference() -> str:
     """Return the whole page."""
     parts = [INTRODUCTION, "## Tables of a task\n", *tables(TaskOptions, "")]
     parts += ["## Tables of the whole recipe\n"]
-    parts += [part for name, field in Recipe.model_fields.items() if name != "tasks" for part in field_tables(name, field)]
+    parts += [part for name, field in described(Recipe).items() if name != "tasks" for part in field_tables(name, field)]
     parts += ["## Recipes of `lamina pretrain`\n", *tables(PretrainRecipe, "", shown=("encoder",))]
     parts += ["## Spaces of `lamina tune`\n", *tables(SearchOptions, "search")]
     return "\n".join(parts)
@@ -61,16 +62,16 @@ def tables(model: type[BaseModel], path: str, *, note: str = "", shown: tuple[st
     """Yield the table of a model's own fields, then those of the models in its fields, except the names in `shown`."""
     inner = [
         name
-        for name, field in model.model_fields.items()
+        for name, field in described(model).items()
         if models_of(field.annotation) or (model is TaskOptions and name in TYPES)
     ]
-    own = {name: field for name, field in model.model_fields.items() if name not in inner}
+    own = {name: field for name, field in described(model).items() if name not in inner}
     if own:
         yield table(path, own, note)
     for name, field in own.items():
         for item in items_of(field.annotation):
-            yield table(f"{path}.{name}".lstrip("."), dict(item.model_fields), "Each table of the list.")
-    for name, field in model.model_fields.items():
+            yield table(f"{path}.{name}".lstrip("."), described(item), "Each table of the list.")
+    for name, field in described(model).items():
         if name in inner and name not in shown:
             yield from field_tables(f"{path}.{name}" if path else name, field)
 
@@ -79,7 +80,7 @@ def field_tables(path: str, field: FieldInfo) -> Iterator[str]:
     """Yield the tables of one field: of its model, or of each type that it can have."""
     if path in TYPES:
         for name, options in TYPES[path].items():
-            fields = {key: value for key, value in options.model_fields.items() if key != "type"}
+            fields = {key: value for key, value in described(options).items() if key != "type"}
             yield table(f'{path}.type = "{name}"', fields, "The default." if field.default.type == name else "")
         return
     for model in models_of(field.annotation):

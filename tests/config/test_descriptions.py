@@ -12,13 +12,14 @@ from pydantic.fields import FieldInfo
 from lamina.config.recipe import Recipe
 from lamina.experiments.tuning.space import Space
 from lamina.pretraining.pretrain_recipe import PretrainRecipe
+from lamina.utils.options import described
 
 LONGEST = 25  # words
 
 
 def fields_of(model: type[BaseModel], place: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Yield every field below a model with its place; a table of several types has the type in its place."""
-    for name, field in model.model_fields.items():
+    for name, field in described(model).items():
         yield f"{place}{name}", field
         tables = list(models_in(field.annotation))
         for table in tables:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import PositiveInt
 
 from lamina.answers.particles import without_particle
 from lamina.answers.quoting import quote
@@ -31,6 +31,7 @@ from lamina.data.examples import Example
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.utils.arrays import Bools, Doubles, Floats, Longs
+from lamina.utils.options import Options
 
 __all__ = [
     "NO_CANDIDATE_ODDS",
@@ -53,10 +54,8 @@ _FORBIDDEN = np.iinfo(np.int64).min
 _LOW = 0xFFFFFFFF
 
 
-class AnswerOptions(BaseModel):
+class AnswerOptions(Options):
     """Options of decoding. `answers.across_contexts` describes the two rules of `across`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     n_best: PositiveInt = 20
     """Number of different answers to keep for each example."""

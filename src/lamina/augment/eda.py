@@ -21,11 +21,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lamina.augment.synonyms import NO_SYNONYMS, Synonyms, synonyms_of
 from lamina.data.examples import Answer, Example
 from lamina.errors import LaminaError
+from lamina.utils.options import Options
 
 Operation = Literal["swap", "delete", "duplicate", "synonyms", "insert", "punctuation"]
 
@@ -35,14 +36,12 @@ _WORD: Final = re.compile(r"\S+")
 _SENTENCE_END: Final = re.compile(r"[.!?。！？…][\"'”’)\]»」』》]*$")
 
 
-class EdaOptions(BaseModel):
+class EdaOptions(Options):
     """Options of EDA. Each operation changes max(1, floor(alpha N)) of the N words of a context.
 
     "delete" removes each word with probability alpha.
     A `ramp` counts epochs of the task's own data. A task with more than train.epochs of them has full strength in the last.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     alpha: float = Field(default=0.1, ge=0, le=1)
     """Share of the words of a context that each operation changes, from 0 to 1."""

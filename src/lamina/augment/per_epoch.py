@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from pydantic import BaseModel, ConfigDict
-
 from lamina.augment.eda import EdaOptions, augment_all, moments_of, share_of
 from lamina.augment.synonyms import read_synonyms, synonyms_file
 from lamina.augment.unanswerable import CorpusIndex, UnanswerableOptions, with_unanswerable
 from lamina.data.examples import Example
+from lamina.utils.options import Options
 
 
-class AugmentOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
+class AugmentOptions(Options):
     eda: EdaOptions | None = None
     """Change words of the contexts; without it, contexts stay unchanged."""
     unanswerable: UnanswerableOptions | None = None

@@ -36,7 +36,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lamina.augment.entities import known_names
 from lamina.augment.similar_texts import TextIndex, other_paragraph
@@ -45,17 +45,16 @@ from lamina.augment.synthetic import SyntheticKind, is_east_asian, source_id, st
 from lamina.data.examples import Example
 from lamina.data.splits import questions_of
 from lamina.errors import LaminaWarning
+from lamina.utils.options import Options
 
 
-class UnanswerableOptions(BaseModel):
+class UnanswerableOptions(Options):
     """Options of synthetic questions, which are added until the unanswerable questions are `share` of all.
 
     A question with several contexts counts once; it is unanswerable if no context has an answer. A synthetic question is also
     paired with the other contexts of its source, unless its text is unchanged. A held-out split without an unanswerable
     question gets synthetic ones too.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     share: float = Field(default=0.4, gt=0, lt=1)
     """Share of unanswerable questions to reach, between 0 and 1, including those of the data."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from lamina.answers.decode import AnswerOptions
 from lamina.augment.per_epoch import AugmentOptions
@@ -25,12 +25,13 @@ from lamina.heads import OBJECTIVES, HeadOptions, SpanHeadOptions
 from lamina.mixers import LastLayerOptions, MixerOptions, OneOrStages
 from lamina.objectives import ObjectiveOptions, SpanLossOptions, TermsOptions
 from lamina.state_cache.options import CacheOptions
+from lamina.utils.options import Options
 
 MAIN = "tasks.main."  # prefix of the task that top-level tables mean
 RESERVED = ("mean", "overall")  # names of joint scores of several tasks
 
 
-class DataOptions(BaseModel):
+class DataOptions(Options):
     """Data of a task.
 
     `holdout` is the share of questions in the held-out split, whole articles at a time; sentences with a common text stay
@@ -39,8 +40,6 @@ class DataOptions(BaseModel):
 
     Settings that change the sets in `train` leave out the recipe's `dev`, unless they name it too.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     train: OneOrSets
     """Name, file or hub id of the training data, or a list of sets of questions: names or tables."""
@@ -136,10 +135,8 @@ class DataOptions(BaseModel):
         return max(1, round(self.fraction * count))
 
 
-class TaskOptions(BaseModel):
+class TaskOptions(Options):
     """One task: its data, mixer, head, objective, loss terms and augmentation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     data: DataOptions
     """Data to train and score on."""
@@ -212,7 +209,7 @@ class TaskOptions(BaseModel):
         return self
 
 
-class Recipe(BaseModel):
+class Recipe(Options):
     """A checked recipe. It is immutable; `read_recipe` makes one from a file or a name.
 
     Attributes:
@@ -224,8 +221,6 @@ class Recipe(BaseModel):
         answer: How to choose answers from the scores of spans.
         train: Optimiser, schedule, batches, checkpoints, seed and device of the run.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     tasks: dict[str, TaskOptions]
     """Tasks to train, by name; the name is letters, digits, `-` and `_`."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lamina.errors import LaminaError
+from lamina.utils.options import Options
 
 
-class RateOptions(BaseModel):
+class RateOptions(Options):
     """Learning rates of single parts of the model, instead of `train.lr`. `adapters` includes LoRA."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     encoder: float | None = Field(default=None, gt=0)
     """Highest learning rate of the encoder; without it, `train.lr`."""
@@ -25,10 +24,8 @@ class RateOptions(BaseModel):
     """Highest learning rate of the head; without it, `train.lr`."""
 
 
-class TrainOptions(BaseModel):
+class TrainOptions(Options):
     """Optimiser, schedule, batches, checkpoints and device of a run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     epochs: float = Field(default=2.0, ge=0)
     """Number of epochs; fractions are allowed. 0 scores the untrained model."""

@@ -10,8 +10,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from lamina.data.examples import Sentence
 from lamina.data.labels import as_score
 from lamina.data.problems import Fault, Problem
@@ -20,6 +18,7 @@ from lamina.data.table_formats import read_table
 from lamina.data.tabular import Table, TableRow, label_in, text_in
 from lamina.data.unique_ids import UniqueIds
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.options import Options
 
 USUAL: Final = {
     "first": ("sentence1", "question1", "text1", "first", "premise", "sentence", "text", "review", "question"),
@@ -33,13 +32,11 @@ SHOWN: Final = 5  # line numbers that a warning gives
 LABELS_SHOWN: Final = 8
 
 
-class ColumnOptions(BaseModel):
+class ColumnOptions(Options):
     """The names of the columns to read. A column that is not named is guessed from the usual names in `USUAL`.
 
     If several usual names occur, the first in the order of `USUAL` is taken. If `first` is named, `second` is not guessed.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     first: str | None = None
     """Column of the text, or of the first text of a pair; guessed if not given."""

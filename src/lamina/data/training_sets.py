@@ -6,21 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from lamina.data.examples import Example
 from lamina.data.splits import questions_of, sample_questions
 from lamina.data.unique_ids import UniqueIds
+from lamina.utils.options import Options
 
 
-class TrainingSet(BaseModel):
+class TrainingSet(Options):
     """One of several sets to train on. A text alone is its name.
 
     `share` and `questions` draw questions with `train.seed`, whatever the other sets are. A larger draw contains every smaller
     one.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     name: str
     """Name, file or hub id of the set."""

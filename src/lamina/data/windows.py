@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lamina.data.examples import Example
 from lamina.data.foreign_texts import warn_if_foreign
@@ -24,20 +24,19 @@ from lamina.data.tokenizer import NO_WORD, Tokenizer
 from lamina.data.window_segments import CONTEXT, QUERY, WindowSegments
 from lamina.errors import LaminaError
 from lamina.utils.arrays import Bools, Floats, Ints, Longs
+from lamina.utils.options import Options
 
 LOST = -1  # gold of an answer that no token covers; such windows are not trained on
 MAX_SPECIALS = 4  # <s> A </s></s> B </s>
 PIECE = 1 << 16  # tokens of the windows that are made at once, to bound the memory
 
 
-class WindowOptions(BaseModel):
+class WindowOptions(Options):
     """How contexts are cut into windows. Give `step` or `overlap`, not both.
 
     `step` is the distance in tokens between the starts of windows (the stride of the papers). `overlap` is the number of tokens
     that two neighbours share (``doc_stride`` in run_qa and in the transformers pipeline).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     length: int = Field(default=384, ge=4)
     """Number of tokens of a window, with the question and special tokens, at least 4."""

@@ -16,11 +16,12 @@ import math
 from typing import Annotated, Literal, cast
 
 import torch
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from lamina.encoder.blocks import Dropout, Encoder, Slots
 from lamina.errors import LaminaError
+from lamina.utils.options import Options
 
 Projection = Literal["query", "key", "value", "output"]
 Place = Literal["attention", "feed_forward"]
@@ -74,10 +75,8 @@ class LowRank(nn.Module):
         return self.scale * self.b @ self.a
 
 
-class AdapterOptions(BaseModel):
+class AdapterOptions(Options):
     """Which layers get bottleneck adapters, and their size."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     size: int = Field(default=64, ge=1)
     """Number of values in the bottleneck of an adapter."""
@@ -96,10 +95,8 @@ class AdapterOptions(BaseModel):
                 setattr(slots, place, Adapter(encoder.config.hidden, self.size, self.init))
 
 
-class LoraOptions(BaseModel):
+class LoraOptions(Options):
     """Which layers and projections get low-rank updates, and their rank."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     rank: int = Field(default=8, ge=1)
     """Rank of each update."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 from torch import nn
 
 from lamina.encoder.adapters import AdapterOptions, LoraOptions
 from lamina.encoder.blocks import Encoder
 from lamina.errors import LaminaError
+from lamina.utils.options import Options
 
 
 def _as_count(value: object) -> object:
@@ -23,10 +24,8 @@ def _as_count(value: object) -> object:
     raise ValueError('the value is no number of layers. Fix: give "all" or a number of last layers, 0 or more')
 
 
-class TuneOptions(BaseModel):
+class TuneOptions(Options):
     """Which weights train besides those of the mixer and the head, which always train."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     layers: Annotated[Literal["all"] | int, BeforeValidator(_as_count)] = "all"
     """Number of last layers to train, and with them a pooler that a head reads; `all` also trains the embeddings."""

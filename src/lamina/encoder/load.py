@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from lamina.data.tokenizer import Tokenizer
@@ -28,6 +28,7 @@ from lamina.encoder.hub import download, line
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
 from lamina.utils.files import expanded, read_json, write_atomically
+from lamina.utils.options import Options
 from lamina.utils.paths import cache_folder
 from lamina.utils.run_folder import Run
 from lamina.utils.shipped import SHIPPED, model_folder
@@ -37,10 +38,8 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model")
 
 
-class EncoderOptions(BaseModel):
+class EncoderOptions(Options):
     """Which encoder a recipe starts from, and its dropout."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     model: str = "minilm"
     """Encoder to start from: `minilm`, `reader`, a folder, a run, a hub id `owner/name`, or a preset."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from lamina.utils.options import Options
 
 
-class StartOptions(BaseModel):
+class StartOptions(Options):
     """Options that all heads share."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     start: str | None = None
     """Run or question-answering checkpoint whose head to start from, with its mixer if that has the same options."""

@@ -52,7 +52,7 @@ def _with_defaults_of_stages(stages: object) -> object:
 class StagesOptions(RootModel[tuple[MixerOptions, ...]]):
     """A list of mixers, one after another (`stages`)."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     root: Annotated[tuple[MixerOptions, ...], BeforeValidator(_with_defaults_of_stages)]
     """Mixers one after another: all but the last change the layers, the last turns them into token vectors."""

@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import HiddenStack
@@ -45,6 +45,7 @@ from lamina.encoder.blocks import Dropout
 from lamina.errors import LaminaError
 from lamina.mixers.pooling import weighted_sum
 from lamina.mixers.shape import Shape
+from lamina.utils.options import Options
 
 
 class TokenSum(torch.autograd.Function):
@@ -135,10 +136,8 @@ class Bilinear(nn.Module):
         return queries + torch.matmul(queries.unsqueeze(1), self.weight).squeeze(1)  # [Q, 1, H] and [sets, H, H]
 
 
-class DotOptions(BaseModel):
+class DotOptions(Options):
     """Options of the mixer "dot"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = True
     type: Literal["dot"] = "dot"
@@ -150,10 +149,8 @@ class DotOptions(BaseModel):
         return Attention(shape.hidden, shape.layers(embeddings=self.embeddings), nn.Identity())
 
 
-class MultiplicativeOptions(BaseModel):
+class MultiplicativeOptions(Options):
     """Options of the mixer "multiplicative"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = True
     type: Literal["multiplicative"] = "multiplicative"
@@ -240,10 +237,8 @@ def fitting_heads(hidden: int) -> int:
     return max(heads for heads in range(1, 13) if hidden % heads == 0)
 
 
-class LayerEncoderOptions(BaseModel):
+class LayerEncoderOptions(Options):
     """Options of the mixer "encoder". Without `heads` it is `fitting_heads` of the hidden size."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = True
     type: Literal["encoder"] = "encoder"

@@ -12,13 +12,14 @@ from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import HiddenStack
 from lamina.mixers.mixer import Stage
 from lamina.mixers.pooling import Average, Learned, OneLayer, WithLastLayer
 from lamina.mixers.shape import Shape
+from lamina.utils.options import Options
 
 STD = 1e-3
 
@@ -104,10 +105,8 @@ class PooledCompression(nn.Module):
         return F.gelu(self.dense(self.pool(stack)), approximate="tanh")  # [R, 1, T, H] -> [R, 1, T, size]
 
 
-class CompressionOptions(BaseModel):
+class CompressionOptions(Options):
     """Options of the mixer "compression"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     type: Literal["compression"] = "compression"
     """Compress the states of each layer by a linear map and put them side by side."""

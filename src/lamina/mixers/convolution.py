@@ -20,13 +20,14 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import HiddenStack
 from lamina.encoder.blocks import Dropout
 from lamina.mixers.pooling import WithLastLayer
 from lamina.mixers.shape import Shape
+from lamina.utils.options import Options
 
 
 class TokenPictures(nn.Module):
@@ -95,10 +96,8 @@ def plain_tower(layers: int, channels: tuple[int, ...], kernel: int, dropout: fl
     return nn.Sequential(*parts, nn.Flatten())
 
 
-class ConvolutionOptions(BaseModel):
+class ConvolutionOptions(Options):
     """Options of the mixer "convolution"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = False  # the values of one layer can be convolved
     type: Literal["convolution"] = "convolution"
@@ -136,10 +135,8 @@ class Inception(nn.Module):
         return F.relu(torch.cat([*(view(x) for view in self.views), self.pooled(highest)], 1))  # [N, 4 * outer, W]
 
 
-class InceptionOptions(BaseModel):
+class InceptionOptions(Options):
     """Options of the mixer "inception", which has two blocks."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = False  # the values of one layer can be convolved
     type: Literal["inception"] = "inception"
@@ -227,10 +224,8 @@ def xception(layers: int, plan: XceptionPlan) -> tuple[nn.Sequential, int]:
     return nn.Sequential(*parts, MeanOverWidth()), width
 
 
-class XceptionOptions(BaseModel):
+class XceptionOptions(Options):
     """Options of the mixer "xception"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = False  # the values of one layer can be convolved
     type: Literal["xception"] = "xception"

@@ -42,7 +42,7 @@ class Stage(nn.Module):
         self.leaves = leaves  # the layers of the stack that it returns
 
 
-class Options(Protocol):
+class AnyMixerOptions(Protocol):
     """The options of a mixer."""
 
     @property
@@ -61,7 +61,7 @@ class Options(Protocol):
 
 
 @runtime_checkable
-class InnerOptions(Options, Protocol):
+class InnerOptions(AnyMixerOptions, Protocol):
     """The options of a mixer that other mixers can follow. A mixer without `build_stage` can only be the last stage."""
 
     @property

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import POOLED, HiddenStack
 from lamina.mixers.mixer import Mixer, Stage
 from lamina.mixers.shape import Shape
+from lamina.utils.options import Options
 
 Init = Literal["uniform", "random", "last"]
 LAST_LOGIT = 10.0  # with it, the softmax gives the last of 25 layers 0.999
@@ -51,10 +51,8 @@ class LastLayer(nn.Module):
         return stack.layer(self.layers[-1]).unsqueeze(1)  # [R, 1, T, H]
 
 
-class LastLayerOptions(BaseModel):
+class LastLayerOptions(Options):
     """Options of the mixer "last"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = True
     leaves: ClassVar[Literal["one"]] = "one"
@@ -101,10 +99,8 @@ class Average(nn.Module):
         return mean.unsqueeze(1)  # [R, 1, T, H]
 
 
-class AverageOptions(BaseModel):
+class AverageOptions(Options):
     """Options of the mixer "average". Without `embeddings` the first layer is layer 1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = True
     leaves: ClassVar[Literal["one"]] = "one"
@@ -213,10 +209,8 @@ class Learned(nn.Module):
         return mixed  # [R, Q, T, H]
 
 
-class LearnedOptions(BaseModel):
+class LearnedOptions(Options):
     """Options of the mixer "learned". BERTVision's LP is separate = false, init = "random"."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     several: ClassVar[bool] = True
     leaves: ClassVar[Literal["one"]] = "one"

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from lamina.data.hidden_states import POOLED, HiddenStack
 from lamina.errors import LaminaError
 from lamina.mixers.attention import LayerAttention
-from lamina.mixers.mixer import InnerOptions, Mixer, Options, Stage, Weighing
+from lamina.mixers.mixer import AnyMixerOptions, InnerOptions, Mixer, Stage, Weighing
 from lamina.mixers.pooling import OneLayer
 from lamina.mixers.shape import Shape
 
@@ -66,7 +66,7 @@ def attends(mixer: Mixer) -> bool:
     return isinstance(mixer.last if isinstance(mixer, Stages) else mixer, LayerAttention)
 
 
-def check_order(stages: Sequence[Options]) -> None:
+def check_order(stages: Sequence[AnyMixerOptions]) -> None:
     """Raise ValueError if a stage cannot follow the one before it."""
     if len(stages) < 2:
         raise ValueError("a list needs two stages or more. Fix: write a single mixer as a table")
@@ -85,7 +85,7 @@ def check_order(stages: Sequence[Options]) -> None:
             raise ValueError(f"{what}. Fix: remove one of them")
 
 
-def build_stages(stages: Sequence[Options], shape: Shape) -> Stages:
+def build_stages(stages: Sequence[AnyMixerOptions], shape: Shape) -> Stages:
     """Return stages in a checked order, each built for the layers and the width that the stage before it leaves."""
     inner: list[Stage] = []
     for place, options in enumerate(stages[:-1]):
@@ -99,7 +99,7 @@ def build_stages(stages: Sequence[Options], shape: Shape) -> Stages:
     return Stages(inner, last)
 
 
-def _check_reads_all(place: int, options: Options, layers: tuple[int, ...], shape: Shape) -> None:
+def _check_reads_all(place: int, options: AnyMixerOptions, layers: tuple[int, ...], shape: Shape) -> None:
     if shape.left is not None and {*shape.left} - {*layers}:
         raise LaminaError(
             f"mixer: {_name(place, options)} reads only {len(layers)} of the {len(shape.left)} layers of mixer.{place - 1}. "
@@ -107,5 +107,5 @@ def _check_reads_all(place: int, options: Options, layers: tuple[int, ...], shap
         )
 
 
-def _name(place: int, options: Options) -> str:
+def _name(place: int, options: AnyMixerOptions) -> str:
     return f'"{options.type}" (mixer.{place})'

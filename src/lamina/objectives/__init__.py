@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lamina.data.labels import Labels
 from lamina.objectives.answerability import AnswerabilityLoss, AnswerabilityLossOptions
@@ -27,6 +27,7 @@ from lamina.objectives.smart import SmartOptions
 from lamina.objectives.span import SpanLoss, SpanLossOptions
 from lamina.objectives.teacher import TeacherOptions
 from lamina.objectives.term import Extra, Remembers, Term, TermOptions
+from lamina.utils.options import Options
 
 ObjectiveOptions = Annotated[
     SpanLossOptions
@@ -61,10 +62,8 @@ __all__ = [
 ]
 
 
-class TermsOptions(BaseModel):
+class TermsOptions(Options):
     """The terms to add to a task's objective; a weight of 0 adds nothing. Each field registers a term."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     ranking: RankingOptions | None = None
     """Add multiple negatives ranking, for the cosine head."""

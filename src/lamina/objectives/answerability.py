@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -17,6 +16,7 @@ from lamina.data.labels import Labels
 from lamina.heads.outputs import ClassOutputs
 from lamina.model import Model
 from lamina.scoring.answerability import IMPOSSIBLE
+from lamina.utils.options import Options
 
 
 def answerability_labels(gold: Tensor) -> Tensor:
@@ -36,10 +36,8 @@ class AnswerabilityLoss:
         return F.cross_entropy(outputs.logits, answerability_labels(batch.gold), reduction="sum") / totals["windows"]
 
 
-class AnswerabilityLossOptions(BaseModel):
+class AnswerabilityLossOptions(Options):
     """Options of the loss of answerability; it has none but its type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("answerability",)
     type: Literal["answerability"] = "answerability"

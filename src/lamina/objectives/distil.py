@@ -38,7 +38,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 from torch.func import functional_call
 
@@ -52,6 +52,7 @@ from lamina.objectives.divergence import Measure, divergence, kl, mean_square
 from lamina.objectives.smart import trained_by, without_dropout
 from lamina.objectives.span import SpanLossOptions
 from lamina.objectives.term import Extra, Term
+from lamina.utils.options import Options
 
 MEASURES: dict[str, Measure] = {"mse": mean_square, "kl": kl}
 
@@ -268,10 +269,8 @@ class Distil:
                 self.teacher.kept.setdefault(part, {})[name] = value.clone()
 
 
-class DistilOptions(BaseModel):
+class DistilOptions(Options):
     """Options of self-distillation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     teacher: Literal["sda", "sdv", "ema"] = "sda"
     """Teacher: mean of past weights (`sda`), mean of past outputs (`sdv`), or moving average of weights (`ema`)."""

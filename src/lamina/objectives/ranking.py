@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from lamina.data.batches import Batch
@@ -27,6 +27,7 @@ from lamina.heads.outputs import Outputs, PairOutputs
 from lamina.model import Model
 from lamina.objectives.targets import alike, need_pairs
 from lamina.objectives.term import Extra, Term
+from lamina.utils.options import Options
 
 
 def text_numbers(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -79,10 +80,8 @@ class Ranking:
         return self.weight * losses.sum() / max(1.0, totals["ranking.positives"])
 
 
-class RankingOptions(BaseModel):
+class RankingOptions(Options):
     """Options of multiple negatives ranking."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     weight: float = Field(default=1.0, ge=0)

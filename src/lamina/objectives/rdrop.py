@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from lamina.data.batches import Batch
@@ -30,6 +30,7 @@ from lamina.heads.outputs import Outputs
 from lamina.model import Model
 from lamina.objectives.divergence import divergence
 from lamina.objectives.term import Extra, Term
+from lamina.utils.options import Options
 
 
 class RDrop:
@@ -52,10 +53,8 @@ class RDrop:
         return (second - first) / 2 + self.weight * apart / 2
 
 
-class RDropOptions(BaseModel):
+class RDropOptions(Options):
     """Options of R-Drop."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
     weight: float = Field(default=1.0, ge=0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,6 +25,7 @@ from lamina.data.labels import Labels
 from lamina.heads.outputs import ClassOutputs, PairOutputs, ScoreOutputs
 from lamina.model import Model
 from lamina.objectives.targets import alike, need_classes, need_pairs, need_scores, numbers, shares
+from lamina.utils.options import Options
 
 
 def cosine_embedding(cosine: Tensor, side: Tensor, margin: float = 0.0) -> Tensor:
@@ -99,10 +100,8 @@ class SquaredError(ItemLoss):
 # ---- options
 
 
-class CrossEntropyOptions(BaseModel):
+class CrossEntropyOptions(Options):
     """Options of the cross-entropy."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("classification", "concatenation")
     type: Literal["cross_entropy"] = "cross_entropy"
@@ -115,10 +114,8 @@ class CrossEntropyOptions(BaseModel):
         return CrossEntropy(self.label_smoothing)
 
 
-class BinaryCrossEntropyOptions(BaseModel):
+class BinaryCrossEntropyOptions(Options):
     """Options of the binary cross-entropy; it has none but its type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     type: Literal["binary_cross_entropy"] = "binary_cross_entropy"
@@ -129,10 +126,8 @@ class BinaryCrossEntropyOptions(BaseModel):
         return BinaryCrossEntropy(labels)
 
 
-class CosineEmbeddingOptions(BaseModel):
+class CosineEmbeddingOptions(Options):
     """Options of the cosine embedding loss."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("cosine",)
     type: Literal["cosine_embedding"] = "cosine_embedding"
@@ -147,10 +142,8 @@ class CosineEmbeddingOptions(BaseModel):
         return CosineEmbedding(labels, self.margin, paper_labels=self.paper_labels)
 
 
-class SquaredErrorOptions(BaseModel):
+class SquaredErrorOptions(Options):
     """Options of the squared error; it has none but its type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("regression", "cosine", "concatenation")
     type: Literal["mse"] = "mse"

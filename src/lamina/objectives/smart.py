@@ -31,7 +31,7 @@ from dataclasses import fields, replace
 from typing import ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -42,6 +42,7 @@ from lamina.heads.outputs import Outputs
 from lamina.model import Model
 from lamina.objectives.divergence import divergence
 from lamina.objectives.term import Extra, Term
+from lamina.utils.options import Options
 
 
 @contextmanager
@@ -146,10 +147,8 @@ class Smart:
         self._mean = {name: value.clone() for name, value in state.items()}
 
 
-class SmartOptions(BaseModel):
+class SmartOptions(Options):
     """Options of SMART."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
     weight: float = Field(default=1.0, ge=0)

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -36,6 +36,7 @@ from lamina.data.batches import Batch
 from lamina.data.labels import Labels
 from lamina.heads.outputs import SpanOutputs
 from lamina.model import Model
+from lamina.utils.options import Options
 
 
 def position_cross_entropy(
@@ -120,10 +121,8 @@ class SpanLoss:
         return (self.answer_weight * of_answerable + of_others) / (self.answer_weight + 1)
 
 
-class SpanLossOptions(BaseModel):
+class SpanLossOptions(Options):
     """Options of the span loss."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ("span", "cacnn")
     type: Literal["span"] = "span"

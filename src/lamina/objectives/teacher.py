@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from lamina.data.batches import Batch
@@ -35,6 +35,7 @@ from lamina.heads.outputs import ClassOutputs, Outputs, PairOutputs, SpanOutputs
 from lamina.model import Model
 from lamina.objectives.divergence import Measure, kl, mean_square
 from lamina.objectives.term import Extra, Term
+from lamina.utils.options import Options
 
 
 def soft_kl(taught: Tensor, logits: Tensor, allowed: Tensor | None = None, *, temperature: float = 1.0) -> Tensor:
@@ -98,10 +99,8 @@ class Taught:
         return self.weight * difference(batch.taught, outputs, self.of_logits).sum() / totals["teacher.items"]
 
 
-class TeacherOptions(BaseModel):
+class TeacherOptions(Options):
     """Options of distillation from finished models."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     heads: ClassVar[tuple[str, ...]] = ()
     runs: tuple[str, ...]

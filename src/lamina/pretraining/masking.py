@@ -18,13 +18,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from lamina.data.tokenizer import NO_WORD, Tokenizer
 from lamina.errors import LaminaError
 from lamina.pretraining.sequences import TokenSequences
 from lamina.utils.arrays import Bools, Doubles, Ints, Longs
+from lamina.utils.options import Options
 
 EVALUATION = -1  # the epoch number that draws the masks of held-out sequences
 MASKS = ("[MASK]", "<mask>")
@@ -42,9 +43,7 @@ KNOWN_SPECIALS = (  # of all families
 )
 
 
-class MaskOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
-
+class MaskOptions(Options):
     share: float = Field(default=0.15, gt=0, lt=1)
     """Share of the tokens of a sequence to predict, between 0 and 1."""
     replace: Literal["80/10/10", "all"] = "80/10/10"

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lamina.config.parse import checked, read_values, with_settings
 from lamina.encoder.blocks import EncoderConfig
@@ -20,12 +20,11 @@ from lamina.pretraining.span_questions import SpanQuestionOptions
 from lamina.pretraining.texts import PairSource, TextSource
 from lamina.pretraining.vocabulary import VocabularyOptions
 from lamina.training.schedules import Schedule
+from lamina.utils.options import Options
 
 
-class ShapeOptions(BaseModel):
+class ShapeOptions(Options):
     """The shape of an encoder of BERT's family that starts from random weights."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     layers: int = Field(ge=1)
     """Number of layers."""
@@ -62,10 +61,8 @@ class ShapeOptions(BaseModel):
         )
 
 
-class NspOptions(BaseModel):
+class NspOptions(Options):
     """Next-sentence prediction, on texts of several sentences and on labelled pairs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     weight: float = Field(default=1.0, gt=0)
     """Factor of the next-sentence loss beside the loss of masked tokens."""
@@ -73,9 +70,7 @@ class NspOptions(BaseModel):
     """Tables of pairs of texts; pairs labelled as duplicates count as following each other."""
 
 
-class PretrainOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
-
+class PretrainOptions(Options):
     epochs: float = Field(default=1.0, gt=0)
     """Number of epochs; fractions are allowed."""
     minutes: float | None = Field(default=None, gt=0)
@@ -123,10 +118,8 @@ UNUSED: dict[str, tuple[str, ...]] = {
 }
 
 
-class PretrainRecipe(BaseModel):
+class PretrainRecipe(Options):
     """Either `encoder`, a checkpoint with its own vocabulary, or `shape`, random weights with a new `vocabulary`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     objective: Literal["masked", "spans"] = "masked"
     """What to predict: masked tokens (`masked`), or the answers of questions made from the texts (`spans`)."""

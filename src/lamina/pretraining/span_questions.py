@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lamina.augment.synthetic import stems
 from lamina.data.examples import Answer, Example
 from lamina.pretraining.answer_spans import STOP_WORDS, AnswerSpan, Place, SpanKind, answer_spans, places_of, recurring_spans
 from lamina.pretraining.passages import Passage, PassageIndex, cut_passages, parts_of
+from lamina.utils.options import Options
 
 QuestionKind = Literal["recurring", "cloze"]
 Blank = Literal["mask", "question_word"]
@@ -51,10 +52,8 @@ _QUESTION_WORDS: Final[dict[SpanKind, str]] = {
 }
 
 
-class SpanQuestionOptions(BaseModel):
+class SpanQuestionOptions(Options):
     """Options of the questions that are made from texts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     kinds: tuple[QuestionKind, ...] = Field(default=("recurring", "cloze"), min_length=1)
     """Kinds of questions: recurring spans of a passage, and cloze questions about names, numbers and nouns."""

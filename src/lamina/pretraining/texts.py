@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lamina.data.problems import Fault
 from lamina.data.sources import Bundled, load_examples, locate_data
@@ -18,6 +18,7 @@ from lamina.data.tabular import label_in, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.pretraining.sentence_ends import sentence_spans
 from lamina.utils.files import read_text
+from lamina.utils.options import Options
 
 T = TypeVar("T")
 
@@ -26,10 +27,8 @@ _PLAIN: Final = (".txt", ".text", ".md")
 _BLANK_LINE: Final = re.compile(r"\n\s*\n")
 
 
-class TableOptions(BaseModel):
+class TableOptions(Options):
     """How to read a table (CSV, TSV or JSONL). Its first line decides which separator it has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     source: str
     """Path of a file, or a name in $LAMINA_DATA."""

@@ -14,19 +14,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 import tokenizers
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from lamina.errors import LaminaError
+from lamina.utils.options import Options
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = 4  # size / LETTERS letters at most; a letter takes up to two entries, so half of the vocabulary or less
 MOST_UNKNOWN = 0.1  # greatest share of words with letters outside the vocabulary
 
 
-class VocabularyOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
+class VocabularyOptions(Options):
     size: int = Field(default=8000, ge=len(SPECIALS) + 1)
     """Number of entries of the vocabulary."""
     lowercase: bool = True

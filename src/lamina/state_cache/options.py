@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from lamina.utils.options import Options
 
 Dtype = Literal["float32", "float16", "int8"]
 
 
-class CacheOptions(BaseModel):
+class CacheOptions(Options):
     """When to store hidden states of frozen layers, and in which number format."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     use: Literal["auto", "always", "never"] = "auto"
     """Use the store if possible, always (an error if impossible), or never."""

@@ -21,10 +21,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
 from lamina.errors import LaminaError
 from lamina.utils.files import read_text
+from lamina.utils.options import Options
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 Settings = dict[str, Any]  # a value for each field of a space
@@ -38,10 +39,8 @@ FIXED = (
 )
 
 
-class SearchOptions(BaseModel):
+class SearchOptions(Options):
     """How to search a space."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     method: Literal["grid", "tpe", "random"] = "grid"
     """How to choose settings: all combinations, by TPE, or at random."""
@@ -55,10 +54,8 @@ class SearchOptions(BaseModel):
     """Number of trials to run at the same time."""
 
 
-class Range(BaseModel):
+class Range(Options):
     """A range of numbers from `low` to `high`, both included."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     low: StrictInt | StrictFloat
     """Smallest value, included."""
@@ -88,9 +85,7 @@ class Range(BaseModel):
         return all(isinstance(value, int) for value in (self.low, self.high, self.step) if value is not None)
 
 
-class Space(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
+class Space(Options):
     search: SearchOptions = SearchOptions()
     """How to search the space."""
     space: dict[str, Range | tuple[Any, ...]]
