@@ -116,7 +116,8 @@ def _check_tables(values: object, *, name: str) -> None:
 def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Return a copy of a recipe's values, changed by settings. The value None removes the field.
 
-    Settings that change the training data of a task leave out the dev set of the recipe, which is about other texts.
+    Settings that change the training data of a task leave out the dev set and the held-out set of the recipe, which are
+    about other texts.
     """
     values = json.loads(json.dumps(values, default=str))
     before = {where: {**table, "train": _set_names(table)} for where, table in _data_tables(values).items()}
@@ -125,16 +126,18 @@ def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
         _apply(values, name.strip(), value)
     named = {name.strip() for name, _ in changes}
     for where, table in _data_tables(values).items():
-        old = before.get(where, {})
-        chosen = named & {where, "data", f"{where}.dev", "data.dev", where.removesuffix(".data")}
-        train = _set_names(table)
-        if not train or not old.get("train") or old["train"] == train or old.get("dev") is None or chosen:
+        old, train = before.get(where, {}), _set_names(table)
+        if not train or not old.get("train") or old["train"] == train:
             continue
-        del table["dev"]
-        shown = where.removeprefix(MAIN)
-        message = f"{shown}.dev: {old['dev']} is left out, because {shown}.train is now {', '.join(train)}"
-        fix = f"Fix: set {shown}.dev too, or {shown}.dev=none for a run without dev scores"
-        warnings.warn(f"{message}. {fix}", LaminaWarning, stacklevel=4)
+        for field, without in (("dev", "for a run without dev scores"), ("held_out", "to hold out a share of the new data")):
+            chosen = named & {where, "data", f"{where}.{field}", f"data.{field}", where.removesuffix(".data")}
+            if old.get(field) is None or chosen:
+                continue
+            del table[field]
+            shown = where.removeprefix(MAIN)
+            message = f"{shown}.{field}: {old[field]} is left out, because {shown}.train is now {', '.join(train)}"
+            fix = f"Fix: set {shown}.{field} too, or {shown}.{field}=none {without}"
+            warnings.warn(f"{message}. {fix}", LaminaWarning, stacklevel=4)
     return values
 
 

@@ -47,6 +47,8 @@ class DataOptions(Options):
     """Name, file or hub id of the dev set; without it, or with "none", the run reports no dev scores."""
     holdout: float = Field(default=0.05, ge=0, lt=1)
     """Share of the training examples to hold out, from 0 to below 1; of small data, 10 examples but at most a third."""
+    held_out: str | None = None
+    """Name, file or hub id of the held-out split, instead of `holdout`; training leaves out its texts."""
     duplicate_ids: Literal["error", "rename"] = "error"
     """Report an id that occurs twice as an error, or rename its later occurrences."""
     questions: int | None = Field(default=None, ge=1)
@@ -91,9 +93,9 @@ class DataOptions(Options):
             raise ValueError('looks like a list, but its names have no quotes. Fix: write ["NAME", "NAME"]')
         return value
 
-    @field_validator("dev")
+    @field_validator("dev", "held_out")
     @classmethod
-    def _no_dev_set(cls, value: str | None) -> str | None:
+    def _no_set(cls, value: str | None) -> str | None:
         return None if value in ("", "none") else value
 
     @model_validator(mode="after")
@@ -125,6 +127,11 @@ class DataOptions(Options):
     def train_name(self) -> str:
         """Return the name of the training data; of several sets, all names."""
         return ", ".join(one.name for one in self.sets)
+
+    @property
+    def holds_out(self) -> bool:
+        """Return whether there is a held-out split."""
+        return self.held_out is not None or self.holdout > 0
 
     def differs(self, name: str) -> bool:
         """Return whether a field differs from its default. The recipe of a run lists every field."""
@@ -255,7 +262,7 @@ class Recipe(Options):
                 )
         if self.train.choose not in ("mean", *self.tasks):
             raise ValueError(f"train.choose = {self.train.choose!r} is no task. Fix: choose mean or {', '.join(self.tasks)}")
-        if self.train.choose in self.tasks and self.tasks[self.train.choose].data.holdout == 0:
+        if self.train.choose in self.tasks and not self.tasks[self.train.choose].data.holds_out:
             raise ValueError(
                 f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0. "
                 "Fix: raise that holdout, or choose another task"

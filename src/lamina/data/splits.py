@@ -184,6 +184,29 @@ def _home_articles(examples: Sequence[Example]) -> dict[str, str]:
     return {group: links.leader(article) for group, article in home.items()}
 
 
+def without_texts_of(examples: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
+    """Return the examples of questions none of whose contexts is a context of a held-out example."""
+    texts = {_comparable(example.context) for example in held_out}
+    shared = {example.group for example in examples if _comparable(example.context) in texts}
+    return _some([example for example in examples if example.group not in shared])
+
+
+def without_sentences_of(sentences: Sequence[Sentence], held_out: Sequence[Sentence]) -> list[Sentence]:
+    """Return the sentences none of whose texts is a text of a held-out sentence."""
+    texts = {text for sentence in held_out for text in _texts(sentence)}
+    return _some([sentence for sentence in sentences if texts.isdisjoint(_texts(sentence))])
+
+
+def _texts(sentence: Sentence) -> list[str]:
+    return [_comparable(text) for text in (sentence.first, sentence.second) if text is not None]
+
+
+def _some(left: list[T]) -> list[T]:
+    if not left:
+        raise LaminaError("data.held_out: holds all texts of the training data. Fix: name a set of other texts")
+    return left
+
+
 def without_unseen(kept: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
     """Return the kept examples without unanswerable contexts that answer a held-out question.
 

@@ -17,7 +17,7 @@ from lamina.tasks.sentences import SENTENCES
 from lamina.tasks.spans import SPANS
 
 if TYPE_CHECKING:  # a recipe imports torch, a model card does not
-    from lamina.config.recipe import Recipe, TaskOptions
+    from lamina.config.recipe import DataOptions, Recipe, TaskOptions
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # the name on the hub of the default encoder
 _METRICS = {  # score in scores.json -> (metric of the hub, name in the card)
@@ -171,17 +171,18 @@ def _training_data(recipe: Recipe, decisions: Mapping[str, Decision]) -> str:
     for name, task in recipe.tasks.items():
         if not task.data.train:
             return "Lamina does not know the training data."
-        held_out = _held_out(task.data.holdout, decisions.get(name))
+        held_out = _held_out(task.data, decisions.get(name))
         lines.append(f"- `{name}`: {'; '.join(map(_described, task.data.sets))}. {held_out}")
     return "\n".join([*lines, f"\nThe seed was {recipe.train.seed}. `recipe.json` has all settings."])
 
 
-def _held_out(share: float, decision: Decision | None) -> str:
+def _held_out(data: DataOptions, decision: Decision | None) -> str:
     """Return what was held out, and what for. `lamina fit` fits a decision in cross-validation, then trains on everything."""
     fitted, calibrated = _is_fitted(decision), is_calibrated(decision)
-    if share:
+    if data.holds_out:
         decided = " and to fit the decision" if fitted and not calibrated else ""
-        return f"{share:.0%} were held out to choose the checkpoint{decided}."
+        which = f"{data.holdout:.0%} were" if data.held_out is None else f"The set {dataset_name(data.held_out)} was"
+        return f"{which} held out to choose the checkpoint{decided}."
     last = "Nothing was held out, so the last step was kept"
     if calibrated:
         return f"{last}."

@@ -19,6 +19,7 @@ from lamina.data.splits import (
     holdout_share,
     questions_of,
     sample_questions,
+    without_texts_of,
     without_unseen,
 )
 from lamina.data.squad import AnswerChecking
@@ -71,14 +72,19 @@ class Questions:
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Example]:
         """Return the splits; whole articles are held out. Articles of the same name in several sets are one article.
 
+        With `data.held_out`, that set is held out instead, and questions on its texts are left out of the training split.
         `data.fraction` and `data.contexts` reduce the training split alone. So all fractions have the same held-out split,
         and the threshold is fitted on all contexts of a question. If `augment.unanswerable` is set and no held-out question
         is unanswerable, the held-out split gets synthetic ones too. Without any, no threshold for "no answer" can be fitted.
         """
         data = task.data
         examples = sample_questions(self._training(task, seed, files), data.questions, seed)
-        share = holdout_share(data.holdout, len(questions_of(examples)))
-        kept, held_out = hold_out_articles(examples, share, seed)
+        if data.held_out is not None:
+            held_out = self._cached(task, data.held_out, files)
+            kept = without_texts_of(examples, held_out)
+        else:
+            share = holdout_share(data.holdout, len(questions_of(examples)))
+            kept, held_out = hold_out_articles(examples, share, seed)
         kept = choose_contexts(without_unseen(kept, held_out), data.contexts, data.choose, seed)
         train = repeated(sample_questions(kept, data.share(len(questions_of(kept))), seed), data.sets)
         if task.augment.unanswerable is not None:

@@ -23,7 +23,7 @@ from lamina.data.labels import Labels, labels_in
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.sentences import SentenceReading
 from lamina.data.sources import load_sentences
-from lamina.data.splits import every, hold_out_sentences, holdout_share, per_class, sample
+from lamina.data.splits import every, hold_out_sentences, holdout_share, per_class, sample, without_sentences_of
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions, Windows
 from lamina.errors import LaminaError, LaminaWarning
@@ -91,13 +91,20 @@ class Sentences:
         return _load(task.data, data, labelled=labelled)
 
     def splits(self, task: TaskOptions, seed: int, files: FileCache, *, dev: bool = True) -> Splits[Sentence]:
-        """Return the splits. Rows that share a text are in the same split; `data.fraction` reduces the training split alone."""
+        """Return the splits. Rows that share a text are in the same split; `data.fraction` reduces the training split alone.
+
+        With `data.held_out`, that set is held out, and rows that share a text with it are left out of the training split.
+        """
         data = task.data
         sentences = self._cached(data, data.train_name, files)
         if data.dev_every is not None:
             sentences, _ = every(sentences, data.dev_every)
         drawn = sample(sentences, data.questions, seed)
-        left, held_out = hold_out_sentences(drawn, holdout_share(data.holdout, len(drawn)), seed)
+        if data.held_out is not None:
+            held_out = self._cached(data, data.held_out, files)
+            left = without_sentences_of(drawn, held_out)
+        else:
+            left, held_out = hold_out_sentences(drawn, holdout_share(data.holdout, len(drawn)), seed)
         chosen = per_class(left, data.per_class, seed)
         return Splits(sample(chosen, data.share(len(chosen)), seed), held_out, self.dev(task, files) if dev else [])
 

@@ -67,7 +67,7 @@ class GivenData:
 def with_data(recipe: Recipe, run: Run, data: Given | None, dev: Given | bool) -> GivenData:
     """Return the recipe with the data of the caller. Rows are checked, but nothing is written yet.
 
-    With training data of the caller, the dev set of the recipe is left out: it is about other texts.
+    With training data of the caller, the dev set and the held-out set of the recipe are left out: they are about other texts.
     """
     if data is None and isinstance(dev, bool):
         return GivenData(recipe, {})
@@ -82,6 +82,8 @@ def with_data(recipe: Recipe, run: Run, data: Given | None, dev: Given | bool) -
     for options in values["tasks"].values():
         if data is not None and isinstance(dev, bool):
             options["data"]["dev"] = None
+        if data is not None:
+            options["data"]["held_out"] = None
         if not isinstance(dev, bool):
             options["data"]["dev_every"] = None
     return GivenData(parse_recipe(values), files)

@@ -103,7 +103,7 @@ def trial_table(trials: Sequence[Trial]) -> list[str]:
 def _check(base: Recipe, space: Space, make: Make) -> None:
     """Raise the errors that can be found before loading any weights."""
     for name, task in base.tasks.items():
-        if task.data.holdout == 0:
+        if not task.data.holds_out:
             where = "data" if name == "main" else f"tasks.{name}.data"
             raise LaminaError(
                 f"{where}.holdout: is 0, but a search scores its trials on the held-out split. Fix: set it, for example to 0.05"

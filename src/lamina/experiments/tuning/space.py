@@ -34,7 +34,7 @@ Settings = dict[str, Any]  # a value for each field of a space
 FIXED = (
     "train.seed",
     "train.choose",
-    *(f"data.{field}" for field in ("train", "dev", "holdout", "questions", "dev_questions", "duplicate_ids")),
+    *(f"data.{field}" for field in ("train", "dev", "holdout", "held_out", "questions", "dev_questions", "duplicate_ids")),
     *(f"data.{field}" for field in ("dev_every", "skip_broken", "classes", "scores")),
 )
 
