@@ -116,8 +116,8 @@ def _check_tables(values: object, *, name: str) -> None:
 def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Return a copy of a recipe's values, changed by settings. The value None removes the field.
 
-    Settings that change the training data of a task leave out the dev set and the held-out set of the recipe, which are
-    about other texts.
+    Settings that change the training data of a task leave out the recipe's dev set and held-out set: they are about other
+    texts.
     """
     values = json.loads(json.dumps(values, default=str))
     before = {where: {**table, "train": _set_names(table)} for where, table in _data_tables(values).items()}
