@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lamina as library
 from lamina.config.parse import parse_recipe, read_recipe
 from lamina.config.recipe import Recipe
-from lamina.data.examples import Example
+from lamina.data.examples import Answer, Example
+from lamina.data.splits import without_texts_of
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.reader.model_card import model_card
@@ -76,8 +79,31 @@ def test_a_run_chooses_and_fits_on_the_set(tmp_path: Path) -> None:
     assert "The set held-out was held out to choose the checkpoint" in card
 
 
+def test_a_shared_text_that_answers_nothing_is_left_out_alone() -> None:
+    texts = [Example(id=f"q{n}", question="Who?", context=f"Text {n}.", answers=(), article="A", group="q") for n in range(3)]
+    answered = replace(texts[0], answers=(Answer("Text", 0),))
+    several = [answered, texts[1], texts[2]]
+    assert without_texts_of(several, [replace(texts[1], group="other")]) == [answered, texts[2]]
+    other = replace(texts[2], id="p", group="p", context="Another text.")
+    assert without_texts_of([*several, other], [replace(texts[0], group="other")]) == [other]
+
+
+def test_a_set_that_settings_name_stays_with_data_in_memory(tmp_path: Path) -> None:
+    made = recipe(tmp_path)
+    named = made.main.data.held_out
+    assert named is not None
+    rows = [{"question": e.question, "context": e.context, "answer": e.answers[0].text} for e in CORPUS[60:] if e.answers]
+    library.train(made, tmp_path / "kept", data=rows, settings={"data.held_out": named})
+    assert Run(tmp_path / "kept").read_recipe()["tasks"]["main"]["data"]["held_out"] == named
+
+
+def test_fit_refuses_the_set(tmp_path: Path) -> None:
+    with pytest.raises(LaminaError, match=r"data\.held_out: fit holds out a part of the data itself\. Fix: "):
+        library.fit(write(tmp_path / "mine.json", CORPUS), tmp_path / "run", settings={"data.held_out": "other.json"})
+
+
 def test_a_set_with_all_texts_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LaminaError, match=r"data\.held_out: holds all texts of the training data\. Fix: "):
+    with pytest.raises(LaminaError, match=r"data\.held_out: holds all texts to train on\. Fix: "):
         SPANS.splits(recipe(tmp_path, held_out=write(tmp_path / "all.json", CORPUS)).main, 0, FileCache())
 
 

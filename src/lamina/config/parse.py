@@ -129,7 +129,7 @@ def with_settings(values: dict[str, Any], settings: Settings) -> dict[str, Any]:
         old, train = before.get(where, {}), _set_names(table)
         if not train or not old.get("train") or old["train"] == train:
             continue
-        for field, without in (("dev", "for a run without dev scores"), ("held_out", "to hold out a share of the new data")):
+        for field, without in (("dev", "for a run without dev scores"), ("held_out", "to hold out the share of holdout")):
             chosen = named & {where, "data", f"{where}.{field}", f"data.{field}", where.removesuffix(".data")}
             if old.get(field) is None or chosen:
                 continue

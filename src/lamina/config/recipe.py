@@ -38,7 +38,7 @@ class DataOptions(Options):
     together. The held-out split chooses the checkpoint and the threshold. A share above 0 that gives fewer than 10
     questions is raised to 10, but to at most a third of them.
 
-    Settings that change the sets in `train` leave out the recipe's `dev`, unless they name it too.
+    Settings that change the sets in `train` leave out the recipe's `dev` and `held_out`, unless they name them too.
     """
 
     train: OneOrSets
@@ -265,7 +265,7 @@ class Recipe(Options):
         if self.train.choose in self.tasks and not self.tasks[self.train.choose].data.holds_out:
             raise ValueError(
                 f"train.choose = {self.train.choose!r}, but tasks.{self.train.choose}.data.holdout is 0. "
-                "Fix: raise that holdout, or choose another task"
+                "Fix: raise that holdout, name a data.held_out, or choose another task"
             )
         if self.train.minutes is not None and any(task.augment.ramps for task in self.tasks.values()):
             raise ValueError("augment.eda.ramp needs a number of epochs. Fix: set train.epochs instead of train.minutes")

@@ -185,25 +185,31 @@ def _home_articles(examples: Sequence[Example]) -> dict[str, str]:
 
 
 def without_texts_of(examples: Sequence[Example], held_out: Sequence[Example]) -> list[Example]:
-    """Return the examples of questions none of whose contexts is a context of a held-out example."""
+    """Return the examples whose text no held-out example has.
+
+    If the text answers its question, or is its only one, the question is left out with all of its contexts.
+    """
     texts = {_comparable(example.context) for example in held_out}
-    shared = {example.group for example in examples if _comparable(example.context) in texts}
-    return _some([example for example in examples if example.group not in shared])
+    several = _with_several_contexts(examples)
+    shared = [example for example in examples if _comparable(example.context) in texts]
+    left_out = {example.group for example in shared if example.answers or example.group not in several}
+    ids = {example.id for example in shared}
+    return _not_empty([example for example in examples if example.group not in left_out and example.id not in ids])
 
 
 def without_sentences_of(sentences: Sequence[Sentence], held_out: Sequence[Sentence]) -> list[Sentence]:
     """Return the sentences none of whose texts is a text of a held-out sentence."""
     texts = {text for sentence in held_out for text in _texts(sentence)}
-    return _some([sentence for sentence in sentences if texts.isdisjoint(_texts(sentence))])
+    return _not_empty([sentence for sentence in sentences if texts.isdisjoint(_texts(sentence))])
 
 
 def _texts(sentence: Sentence) -> list[str]:
     return [_comparable(text) for text in (sentence.first, sentence.second) if text is not None]
 
 
-def _some(left: list[T]) -> list[T]:
+def _not_empty(left: list[T]) -> list[T]:
     if not left:
-        raise LaminaError("data.held_out: holds all texts of the training data. Fix: name a set of other texts")
+        raise LaminaError("data.held_out: holds all texts to train on. Fix: name a set of other texts")
     return left
 
 

@@ -105,7 +105,7 @@ def _datasets(
             for examples in (_to_fit_on(recipe, task, data, seeds, files), _dev(task, files))
         )
         if data is None and unseen[name].examples and unseen[name].windows.fingerprint != held_out.get(name):
-            changed = f"{task.data.train_name}: changed since some of these runs were trained"
+            changed = f"{task.data.held_out or task.data.train_name}: changed since some of these runs were trained"
             warnings.warn(f"{changed}, so the threshold is 0. Fix: name other data with --data", LaminaWarning, stacklevel=3)
             unseen[name] = dataset_of(recipe, task, [], tokenizer)
     return unseen, dev
@@ -207,7 +207,7 @@ def _encoder_of(run: Run) -> EncoderInfo:
 def _to_fit_on(recipe: Recipe, task: TaskOptions, data: str | None, seeds: Collection[int], files: FileCache) -> Sequence[Any]:
     """Return examples to fit the decision on, which no member was trained on: `data`, or the common held-out split."""
     kind: AnyKind = kind_of(task)
-    if data is None and len(seeds) > 1:
+    if data is None and len(seeds) > 1 and task.data.held_out is None:
         return []
     if data is None:
         try:

@@ -95,6 +95,8 @@ def fit(
     """
     if not minutes > 0:
         raise ValueError(f"minutes must be above 0, not {minutes}")
+    if "data.held_out" in fields_of(settings):
+        raise LaminaError("data.held_out: fit holds out a part of the data itself. Fix: leave it out, or use lamina train")
     folder = expanded(out) if out is not None else Path("runs") / _name_of(data)
     check_new(folder, "name a new folder with --out, or delete this one")
     fitting = _Fitting.begin(data, start, settings, progress or Silent())

@@ -67,7 +67,8 @@ def load_data(
         for one in task.data.sets if len(task.data.sets) > 1 else ():
             to_train, held_out = (_counted_from(one.name, kind, examples) for examples in (splits.train, splits.holdout))
             copies = f", {one.repeat} copies of each" if one.repeat > 1 else ""
-            progress.say(f"{which}of {one.name}: {to_train} to train on{copies}, {held_out} held out")
+            held = "" if task.data.held_out is not None else f", {held_out} held out"
+            progress.say(f"{which}of {one.name}: {to_train} to train on{copies}{held}")
     return TrainingData(source, tokenizer, train, holdout, scored)
 
 

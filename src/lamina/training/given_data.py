@@ -64,10 +64,11 @@ class GivenData:
                 )
 
 
-def with_data(recipe: Recipe, run: Run, data: Given | None, dev: Given | bool) -> GivenData:
+def with_data(recipe: Recipe, run: Run, data: Given | None, dev: Given | bool, *, keep_held_out: bool = False) -> GivenData:
     """Return the recipe with the data of the caller. Rows are checked, but nothing is written yet.
 
     With training data of the caller, the dev set and the held-out set of the recipe are left out: they are about other texts.
+    `keep_held_out` keeps the held-out set, because the caller named it.
     """
     if data is None and isinstance(dev, bool):
         return GivenData(recipe, {})
@@ -82,7 +83,7 @@ def with_data(recipe: Recipe, run: Run, data: Given | None, dev: Given | bool) -
     for options in values["tasks"].values():
         if data is not None and isinstance(dev, bool):
             options["data"]["dev"] = None
-        if data is not None:
+        if data is not None and not keep_held_out:
             options["data"]["held_out"] = None
         if not isinstance(dev, bool):
             options["data"]["dev_every"] = None

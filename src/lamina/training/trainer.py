@@ -102,7 +102,8 @@ def train(
         raise TypeError(f"out must be the path of a folder, not {type(out).__name__}")
     run = Run(expanded(out))
     dev = dev is not None and dev
-    given = with_data(recipe, run, data, dev)
+    named = {name.strip() for name, _ in [*settings_of(settings), *overrides.items()]}
+    given = with_data(recipe, run, data, dev, keep_held_out=any(name.endswith("data.held_out") for name in named))
     _check_folder(run, resume=resume)
     left = run.data.is_dir()
     with alone(run.path):

@@ -288,7 +288,7 @@ def _whole_path(name: str, run: Path) -> str:
 
 def _rename_data(table: dict[str, Any], renamed: Callable[[str], str]) -> None:
     """Rename the data in a table `data`; `train` may be a list of sets. Values of other types are not changed."""
-    for split in ("train", "dev"):
+    for split in ("train", "dev", "held_out"):
         named = table.get(split)
         if isinstance(named, str):
             table[split] = renamed(named)

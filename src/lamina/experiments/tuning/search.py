@@ -106,7 +106,8 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
         if not task.data.holds_out:
             where = "data" if name == "main" else f"tasks.{name}.data"
             raise LaminaError(
-                f"{where}.holdout: is 0, but a search scores its trials on the held-out split. Fix: set it, for example to 0.05"
+                f"{where}.holdout: is 0, but a search scores its trials on the held-out split. "
+                "Fix: set it, for example to 0.05, or name a held_out"
             )
     built = set()
     for settings in space.corners():
