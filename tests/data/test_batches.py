@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.data.batches import make_batch, pack
+from lamina.data.batches import make_batch
+from lamina.data.padding import pack
 from tests.tiny import corpus, windows
 
 

@@ -122,7 +122,7 @@ def test_the_command(tmp_path: Path) -> None:
     path, out = tmp_path / "in.jsonl", tmp_path / "out.tsv"
     path.write_text(json.dumps(rows[0]))
     result = lamina("data", "convert", path, out)
-    assert result.out == f"{out}: 1 questions\nnot copied, because examples do not have these fields: level, source\n"
+    assert result.out == f"{out}: 1 question\nnot copied, because examples do not have these fields: level, source\n"
     assert load_examples(str(out))[0].answers == (Answer("owl", 3),)
     out.write_text("before")
     shown = json.loads(lamina("data", "convert", path, out, "--json").out)

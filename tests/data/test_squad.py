@@ -9,7 +9,7 @@ import json
 import lzma
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -387,10 +387,11 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed(_: Path) -> bytes:
+    def closed(path: Path, mode: str) -> NoReturn:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", closed)
+    (tmp_path / "x.json").touch()
+    monkeypatch.setattr(Path, "open", closed)
     assert complaint(tmp_path / "x.json") == "cannot be read: Permission denied. Fix: check the path and its permissions"
 
 

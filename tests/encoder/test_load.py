@@ -23,12 +23,14 @@ from lamina.encoder.blocks import Encoder
 from lamina.encoder.load import (
     MINILM_SHA256,
     EncoderOptions,
+    Source,
     build,
     digest,
     find,
     heads,
     load,
     minilm_folder,
+    with_layers,
 )
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
@@ -343,6 +345,51 @@ def test_an_unknown_name(name: str) -> None:
         find(EncoderOptions(model=name))
     assert ("Fix: did you mean 'bert-base-cased'?" in str(caught.value)) == (name == "bert-base-casd")
     assert ("Fix: did you mean 'minilm'?" in str(caught.value)) == (name == "minlm")
+
+
+# Some layers.
+
+
+def test_kept_layers_are_the_blocks_of_the_checkpoint(bert: Path) -> None:
+    whole, some = load(find(options(bert))), load(find(options(bert, layers=(2, 3))))
+    assert (whole.config.layers, some.config.layers) == (3, 2)
+    ours, theirs = some.state_dict(), whole.state_dict()
+    for name, weight in ours.items():
+        assert torch.equal(weight, theirs[name.replace("blocks.1", "blocks.2").replace("blocks.0", "blocks.1")])
+    x, mask = torch.randn(2, 5, whole.config.hidden), torch.ones(2, 5, dtype=torch.bool)
+    torch.testing.assert_close(some(x, mask).layer(2), whole(x, mask, start=1).layer(3))
+
+
+def test_all_layers_kept_equal_the_checkpoint(bert: Path) -> None:
+    assert equal(load(find(options(bert, layers=(1, 2, 3)))), load(find(options(bert))))
+
+
+def test_kept_layers_of_shared_weights() -> None:
+    albert = replace(PRESETS["tiny"], family="albert", shared=True, layers=4)
+    whole = Encoder(albert)
+    source = Source("albert", replace(albert, layers=2), minilm_file(), kept=(1, 3))
+    assert [len(encoder.layers) for encoder in (whole, with_layers(whole, source))] == [4, 2]
+    assert equal(with_layers(whole, source), whole)
+
+
+def test_kept_layers_change_the_checksum(bert: Path) -> None:
+    sums = [digest(find(options(bert, layers=layers))) for layers in (None, (1,), (2,), (1, 2))]
+    assert len(set(sums)) == 4
+
+
+def test_heads_of_a_run_with_kept_layers(run: Path) -> None:
+    assert heads(find(EncoderOptions(model=str(run), layers=(1,)))) == ("tasks.main.head.weight",)
+
+
+def test_layers_that_do_not_exist(bert: Path) -> None:
+    with pytest.raises(LaminaError, match=r"there is no layer 4; .* has 3 layers. Fix: choose layers from 1 to 3"):
+        find(options(bert, layers=(1, 4)))
+
+
+@pytest.mark.parametrize("layers", [(0, 1), (2, 1), (1, 1), ()])
+def test_layers_in_no_order(layers: tuple[int, ...]) -> None:
+    with pytest.raises(ValidationError, match="layers"):
+        EncoderOptions(layers=layers)
 
 
 def test_dropout_options() -> None:

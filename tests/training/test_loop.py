@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from lamina.config.train_options import TrainOptions
-from lamina.data.batches import make_batch, pack
+from lamina.data.batches import make_batch
+from lamina.data.padding import pack
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.model import Model

@@ -131,6 +131,7 @@ def test_inspect_draws_the_schedule(name: str, tmp_path: Path, monkeypatch: pyte
         "encoder.pretrained=false",
         f"data.train={data}",
         "data.dev=none",
+        "data.holdout=0",
         f"train.schedule={name}",
     ]
     changes.append("train.lr=0.5")

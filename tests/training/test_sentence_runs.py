@@ -428,7 +428,9 @@ def test_default_embeddings_equal_sentence_transformers() -> None:
     """Compare with the mean over all real tokens, scaled to length 1."""
     made = parse_recipe({"data": {"train": "", "scores": [0, 5]}, "head": {"type": "cosine"}, "objective": {"type": "mse"}})
     source = encoders.find(made.encoder)
-    reader = Reader(Trained(made, build_model(made, encoders.load(source)).eval(), load_tokenizer(source)))
+    reader = Reader(
+        Trained(recipe=made, model=build_model(made, encoders.load(source)).eval(), tokenizer=load_tokenizer(source))
+    )
     texts = ["A short one.", "The lantern guild met on the hill above the harbour, as it does every year.", "mill"]
     folder = source.tokenizer.parent
     tokens = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")

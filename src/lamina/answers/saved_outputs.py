@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
-from lamina.utils.files import replacing
+from lamina.utils.files import is_file, replacing
 from lamina.utils.run_folder import Run
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -58,7 +58,7 @@ def saved_fingerprint(run: Run) -> str:
 def load_outputs(run: Run) -> tuple[Windows, SpanLogits]:
     """Return the windows and their logits. The windows have no token ids and no gold spans: use them for decoding only."""
     _check_outputs(run)
-    if not run.windows.is_file():
+    if not is_file(run.windows):
         raise LaminaError(f"{run.path}: has no {run.windows.name}, as in runs of older versions. Fix: train the run again")
     outputs, outputs_of = _read(run.outputs, _LOGITS)
     stored, fingerprint = _read(run.windows, _WINDOWS)
@@ -97,7 +97,7 @@ def load_arrays(run: Run) -> tuple[Arrays, str]:
 
 
 def _check_outputs(run: Run) -> None:
-    if not run.outputs.is_file():
+    if not is_file(run.outputs):
         fix = "train the run with data.dev"
         if run.path.parent.name == "checkpoints":
             fix += " and train.checkpoint_outputs = true"

@@ -1,7 +1,8 @@
 """Find the recipes that come with Lamina.
 
-An installed package contains them; in a checkout they are in `recipes/`. The folder holds the recipes of `lamina train`. Two
-folders in it hold other files: `pretraining/` the recipes of `lamina pretrain`, `spaces/` the spaces of `lamina tune`.
+An installed package contains them; in a checkout they are in `recipes/`. The folder holds the recipes of `lamina train`. Three
+folders in it hold other files: `pretraining/` the recipes of `lamina pretrain`, `spaces/` the spaces of `lamina tune`, and
+`studies/` the studies of `lamina study`.
 `papers.csv` and `papers.toml` are no recipes; `paper_rows` reads them.
 """
 
@@ -11,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from lamina.errors import LaminaError
+from lamina.utils.files import is_file, shortened
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -31,6 +33,11 @@ def spaces_folder() -> Path:
     return recipes_folder() / "spaces"
 
 
+def studies_folder() -> Path:
+    """Return the folder of the studies of `lamina study`."""
+    return recipes_folder() / "studies"
+
+
 def paper_map_path() -> Path:
     """Return the file that maps rows of papers to recipes."""
     return recipes_folder() / "papers.toml"
@@ -43,7 +50,7 @@ def paper_numbers_path() -> Path:
 
 def recipe_names(folder: Path | None = None) -> list[str]:
     """Return the names in a folder, sorted; without a folder, those of `lamina train`."""
-    others = [pretraining_folder(), spaces_folder(), paper_map_path()] if folder is None else []
+    others = [pretraining_folder(), spaces_folder(), studies_folder(), paper_map_path()] if folder is None else []
     folder = folder or recipes_folder()
     paths = [path for path in folder.rglob("*.toml") if not any(path.is_relative_to(other) for other in others)]
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in paths)
@@ -55,19 +62,24 @@ def recipe_path(name: str, folder: Path | None = None, *, kind: str = "recipe") 
     `kind` names what is searched for, such as "space", in the error.
     """
     path = Path(name)
-    if path.is_file():
+    if is_file(path):
         return path
     names = recipe_names(folder)
     if name in names:
         return (folder or recipes_folder()) / f"{name}.toml"
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
-    raise LaminaError(f"{name}: no such {kind} file or name. Fix: {hint}")
+    raise LaminaError(f"{shortened(name)}: no such {kind} file or name. Fix: {hint}")
 
 
 def space_path(name: str) -> Path:
     """Return the file of a space of `lamina tune`, given its path or its name."""
     return recipe_path(name, spaces_folder(), kind="space")
+
+
+def study_path(name: str) -> Path:
+    """Return the file of a study of `lamina study`, given its path or its name."""
+    return recipe_path(name, studies_folder(), kind="study")
 
 
 def recipe_descriptions() -> dict[str, str]:

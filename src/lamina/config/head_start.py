@@ -13,8 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from lamina.config.data_options import DataOptions
 from lamina.config.parse import parse_recipe
-from lamina.config.recipe import MAIN, DataOptions, Recipe, TaskOptions
+from lamina.config.recipe import MAIN, Recipe, TaskOptions
 from lamina.encoder import load as encoders
 from lamina.encoder.files import joined_sha256, read_tensors, sha256_of, tensor_names, weight_files
 from lamina.encoder.hub import download
@@ -22,6 +23,7 @@ from lamina.errors import LaminaError
 from lamina.heads.sentence import SentenceHeadOptions
 from lamina.model import Model, Task
 from lamina.model.weights import Weights, trained_weights
+from lamina.utils.files import exists, is_file
 from lamina.utils.run_folder import HeadInfo, Run
 from lamina.utils.shipped import model_folder
 
@@ -68,9 +70,9 @@ def described(name: str, info: HeadInfo) -> str:
 def _read(name: str, wanted: str, *, allow_pickle: bool) -> Start:
     """Return the task of a run that has the wanted name, or its only task; or the head of a checkpoint."""
     folder = model_folder(name)
-    if not folder.exists() and encoders.HUB_ID.fullmatch(name):
+    if not exists(folder) and encoders.HUB_ID.fullmatch(name):
         folder = download(name, pretrained=True, allow_pickle=allow_pickle)
-    if not Run(folder).exists and (folder / "config.json").is_file():
+    if not Run(folder).exists and is_file(folder / "config.json"):
         return _read_checkpoint(name, folder, allow_pickle=allow_pickle)
     run = Run.open(folder)
     run.check_files()

@@ -17,11 +17,13 @@ from pydantic_core import ErrorDetails
 from lamina.config.bundled import recipe_path
 from lamina.config.recipe import MAIN, TYPES, Recipe, TaskOptions
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.utils.files import expanded
+from lamina.utils.files import expanded, holds, read_json, read_toml, shortened
 from lamina.utils.run_folder import with_own_data
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 Setting = tuple[str, object]  # the name of a field with its value; None removes the field
+SETTING = "setting "  # the start of a line about a setting of the user
+DEEPEST = 50  # levels of a recipe's values
 Settings = Sequence[str] | Sequence[Setting] | Mapping[str, object]
 
 
@@ -78,24 +80,31 @@ def _pair(setting: str) -> Setting:
         return name.strip(), tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return name.strip(), text
+    except (ValueError, RecursionError) as error:
+        what = "is nested too deeply" if isinstance(error, RecursionError) else f"cannot be read ({error})"
+        raise LaminaError(f"setting {name.strip()}: the value {what}. Fix: write a shorter value") from None
 
 
 def read_values(path: Path) -> dict[str, Any]:
     """Return the values of a recipe file before they are checked."""
+    if not holds(path.exists):
+        raise LaminaError(f"{shortened(path)}: no such recipe. Fix: choose one of `lamina recipes list`")
     try:
-        text = path.read_text(encoding="utf-8")
-        values: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except FileNotFoundError:
-        raise LaminaError(f"{path}: no such recipe. Fix: choose one of `lamina recipes list`") from None
-    except (ValueError, OSError) as error:
-        raise LaminaError(f"{path}: the recipe is unreadable ({error}). Fix: correct its TOML or JSON") from error
+        values: dict[str, Any] = read_json(path) if path.suffix == ".json" else read_toml(path)
+    except LaminaError as error:
+        what, _, fix = str(error).removeprefix(f"{path}: ").partition(" Fix: ")
+        raise LaminaError(f"{path}: the recipe is unreadable: {what} Fix: {fix}") from None
+    _check_depth(values, name=str(path))
     _check_tables(values, name=str(path))
     with_own_data(values, path.parent)
     return values
 
 
-def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str = "recipe") -> Recipe:
-    """Return the checked recipe of some values, changed by settings. `name` starts the message of an error."""
+def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str = "recipe", origin: str = SETTING) -> Recipe:
+    """Return the checked recipe of some values, changed by settings.
+
+    `name` starts the message of an error, and `origin` that of an error in a setting.
+    """
     _check_tables(values, name=name)
     values = with_settings(values, settings)
     task_tables = {key: values.pop(key) for key in TaskOptions.model_fields if key in values}
@@ -104,7 +113,17 @@ def parse_recipe(values: dict[str, Any], settings: Settings = (), *, name: str =
     elif task_tables:
         table = min(task_tables)
         raise LaminaError(f"{name}: {table}: the table names no task. Fix: write it as tasks.NAME.{table}")
-    return checked(Recipe, values, name=name)
+    return checked(Recipe, values, name=name, settings=settings, origin=origin)
+
+
+def _check_depth(values: object, *, name: str) -> None:
+    """Raise LaminaError if values are nested more deeply than any recipe. Deeper ones could exhaust the stack later."""
+    level: list[object] = [values]
+    for _ in range(DEEPEST):
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [value for one in inner for value in one]
+    if level:
+        raise LaminaError(f"{name}: is nested more than {DEEPEST} levels deep. Fix: write it as tables of fields")
 
 
 def _check_tables(values: object, *, name: str) -> None:
@@ -157,12 +176,32 @@ def _set_names(table: dict[str, Any]) -> list[str]:
     return [str(one.get("name", "")) if isinstance(one, dict) else str(one) for one in sets]
 
 
-def checked(model: type[OptionsT], values: dict[str, Any], *, name: str) -> OptionsT:
-    """Return the values as options; a mistake raises LaminaError with one line. `name` starts that line."""
+def checked(
+    model: type[OptionsT], values: dict[str, Any], *, name: str, settings: Settings = (), origin: str = SETTING
+) -> OptionsT:
+    """Return the values as options; a mistake raises LaminaError with one line. `name` starts that line.
+
+    The line about a field that one of the settings has set starts with `origin` instead.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise LaminaError(f"{name}: {_first_problem(error, model)}") from None
+        problem = _first_problem(error, model)
+        named = [set_to.strip() for set_to, _ in settings_of(settings)]
+        place = re.split(r"[:=\s]", problem, maxsplit=1)[0]
+        start = origin if any(_is_within(place, one) for one in named) else f"{name}: "
+        raise LaminaError(f"{start}{problem}") from None
+
+
+def _is_within(place: str, setting: str) -> bool:
+    """Return whether a setting has set the field at a place, or a field around or in it.
+
+    >>> _is_within("train.lr", "train.lr"), _is_within("tasks.a.head", "head.type"), _is_within("train.lr", "train.seed")
+    (True, True, False)
+    """
+    ours = re.sub(r"^tasks\.[^.]+\.", "", place)
+    theirs = re.sub(r"^tasks\.[^.]+\.", "", setting)
+    return f"{ours}.".startswith(f"{theirs}.") or f"{theirs}.".startswith(f"{ours}.")
 
 
 def _apply(values: dict[str, Any], name: str, value: object) -> None:

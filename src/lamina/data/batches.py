@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lamina.data.hidden_states import HiddenStack
+from lamina.data.padding import pad_windows
 from lamina.data.windows import Windows
 
 
@@ -42,36 +43,14 @@ class Batch:
 def make_batch(windows: Windows, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
     """Return the windows `rows`, which are whole items, padded to the longest of them."""
     index = np.asarray(rows, np.int64)
-    length = windows.lengths[index]
-    column = np.arange(length.max())
-    mask = column < length[:, None]  # [R, T]
-    token = np.where(mask, windows.starts[index][:, None] + column, 0)  # [R, T]
+    padded = pad_windows(windows, index)
     return Batch(
-        ids=torch.from_numpy(np.where(mask, windows.ids[token], windows.pad).astype(np.int64)),
-        type_ids=torch.from_numpy(np.where(mask, windows.type_ids[token], 0).astype(np.int64)),
-        mask=torch.from_numpy(mask),
-        context=torch.from_numpy(windows.context[token] & mask),
+        ids=torch.from_numpy(padded.ids),
+        type_ids=torch.from_numpy(padded.type_ids),
+        mask=torch.from_numpy(padded.mask),
+        context=torch.from_numpy(padded.context),
         gold=torch.from_numpy(windows.gold[index].astype(np.int64)),
         windows=tuple(index.tolist()),
         labels=None if windows.labels is None else torch.from_numpy(windows.labels[index[:: windows.sides] // windows.sides]),
         sides=windows.sides,
     )
-
-
-def pack(lengths: npt.NDArray[np.int64], tokens: int, rows: int | None = None) -> list[npt.NDArray[np.int64]]:
-    """Return ``0 .. len(lengths)`` cut into runs, in order. A run padded to its longest has at most `tokens` tokens.
-
-    A run also has at most `rows` items. A single item longer than `tokens` is a run of its own.
-
-    >>> [run.tolist() for run in pack(np.array([3, 3, 3, 9]), tokens=6)]
-    [[0, 1], [2], [3]]
-    """
-    runs, first, longest = [], 0, 0
-    for item, length in enumerate(lengths.tolist()):
-        longest = max(longest, length)
-        if item > first and (longest * (item + 1 - first) > tokens or item - first == rows):
-            runs.append(np.arange(first, item))
-            first, longest = item, length
-    if len(lengths):
-        runs.append(np.arange(first, len(lengths)))
-    return runs

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from lamina.data.aligning import nearest
 from lamina.data.examples import Answer
 from lamina.data.problems import CLEAN, DROP, MISSING, Fault, describe_value, short
 from lamina.data.question_records import QuestionRecord
+
+NO_ANSWER: Final = "leave the answer empty if the question has none, or correct it"
+_WORDS_FOR_NONE: Final = frozenset(
+    ("n/a", "na", "none", "null", "nan", "nil", "-", "no answer", "not answerable", "unanswerable")
+)
 
 
 def gold_answers(record: QuestionRecord, faults: list[Fault]) -> tuple[Answer, ...] | None:
@@ -86,7 +91,8 @@ def _align(record: QuestionRecord, text: object, start: object, faults: list[Fau
 def _misplaced(text: str, start: object, found: Answer | None, needs_starts: bool) -> Fault:
     shown = repr(short(text))
     if found is None:
-        return Fault(f"answer {shown} is not in the context", DROP)
+        fix = NO_ANSWER if text.strip().lower() in _WORDS_FOR_NONE else DROP
+        return Fault(f"answer {shown} is not in the context", fix)
     place = f"found at {found.start}" if found.text == text else f"found {short(found.text)!r} at {found.start}"
     if start is None:
         wrong = "has no answer_start" if needs_starts else "is not in the context as written"

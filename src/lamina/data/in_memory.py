@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lamina.data.examples import Example, Sentence
 from lamina.data.json_tables import list_table
@@ -122,3 +122,11 @@ def _check_unique(ids: Iterable[str], name: str) -> None:
         if own in seen:
             raise LaminaError(f"{name}, row {number}: the id {own!r} is not unique. Fix: give each its own id")
         seen.add(own)
+
+
+def read_twice(source: object) -> Any:
+    """Return data in memory in a form that can be read twice: a SQuAD object, a list of objects, or rows."""
+    if isinstance(source, Mapping) and isinstance(source.get("data"), list):  # a SQuAD object
+        return plain_value(source)
+    objects = source if isinstance(source, Sequence) and source else ()
+    return source if any(isinstance(item, Example | Sentence) for item in objects) else rows_of(source)

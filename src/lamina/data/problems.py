@@ -14,6 +14,15 @@ RENAME: Final = f'set duplicate_ids = "rename"{IN_COMMANDS}'
 DROP: Final = f"correct it, or {CLEAN} to drop it"
 
 
+def number(count: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> number(1, "question"), number(1200, "question")
+    ('1 question', '1,200 questions')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something wrong in a file. As text it is one line: `FILE, WHERE: what is wrong. Fix: what to do`."""
@@ -24,8 +33,12 @@ class Problem:
     fix: str = CORRECT
 
     def __str__(self) -> str:
-        place = ", ".join(filter(None, (self.file, self.where)))
-        return f"{place}: {self.what}. Fix: {self.fix.replace('{file}', self.file)}"
+        return f"{self.fact}. Fix: {self.fix.replace('{file}', self.file)}"
+
+    @property
+    def fact(self) -> str:
+        """Return the problem without the fix."""
+        return f"{', '.join(filter(None, (self.file, self.where)))}: {self.what}"
 
 
 @dataclass(slots=True)
@@ -46,11 +59,12 @@ class Counts:
         """Return the counts as one line.
 
         >>> str(Counts(2, 3, 10, 4, 7, 1))
-        '10 questions (4 unanswerable) with 7 answers, on 3 contexts of 2 articles; 1 duplicate ids'
+        '10 questions (4 unanswerable) with 7 answers, on 3 contexts of 2 articles; 1 duplicate id'
         """
-        questions = f"{self.questions:,} questions ({self.unanswerable:,} unanswerable) with {self.answers:,} answers"
-        duplicates = f"; {self.duplicate_ids:,} duplicate ids" if self.duplicate_ids else ""
-        return f"{questions}, on {self.contexts:,} contexts of {self.articles:,} articles{duplicates}"
+        questions = f"{number(self.questions, 'question')} ({self.unanswerable:,} unanswerable)"
+        texts = f"{number(self.contexts, 'context')} of {number(self.articles, 'article')}"
+        duplicates = f"; {number(self.duplicate_ids, 'duplicate id')}" if self.duplicate_ids else ""
+        return f"{questions} with {number(self.answers, 'answer')}, on {texts}{duplicates}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,10 @@ class Report:
     file: str
     counts: Counts
     problems: list[Problem]
+
+    def __str__(self) -> str:
+        """Return the counts and the problems, one a line."""
+        return "\n".join([*map(str, self.problems), f"{self.file}: {self.counts}"])
 
 
 class Fault(Exception):  # noqa: N818  (it never leaves the readers)

@@ -16,10 +16,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import HiddenStack
@@ -65,7 +66,50 @@ class EncoderConfig:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> EncoderConfig:
-        return cls(**values)
+        """Return the shape of these values. Values that are no shape raise ValueError with their first problem."""
+        try:
+            return cls(**_Shape.model_validate(values).model_dump())
+        except ValidationError as error:
+            problems = error.errors()  # an unknown field comes first: the file may be of another version
+            problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
+        place = "".join(f"{part}: " for part in problem["loc"])
+        raise ValueError(place + problem["msg"].removeprefix("Value error, "))
+
+
+Size = Annotated[int, Field(ge=1, le=2**24)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+class _Shape(BaseModel):
+    """The checked values of an `EncoderConfig`, whose fields have its names and defaults."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    family: Family
+    layers: Annotated[int, Field(ge=1, le=1024)]
+    hidden: Size
+    heads: Size
+    intermediate: Size
+    vocab: Size
+    positions: Size
+    types: Annotated[int, Field(ge=0, le=2**24)]
+    embedding: Size
+    eps: Annotated[float, Field(gt=0)] = 1e-12
+    activation: Activation = "gelu"
+    pad_id: Annotated[int, Field(ge=0)] = 0
+    position_offset: Annotated[int, Field(ge=0)] = 0
+    dropout: Probability = 0.1
+    attention_dropout: Probability = 0.0
+    shared: bool = False
+    pooler: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> _Shape:
+        if self.hidden % self.heads:
+            raise ValueError(f"a hidden size of {self.hidden} is not a multiple of {self.heads} heads")
+        if self.pad_id >= self.vocab or self.position_offset >= self.positions:
+            raise ValueError("the padding token or the first position is outside its table")
+        return self
 
 
 class Dropout(nn.Module):

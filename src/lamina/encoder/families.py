@@ -141,21 +141,18 @@ def parse(values: Mapping[str, Any], *, where: str) -> EncoderConfig:
     ``pooler`` is True if the family can have one; only the weights show whether this checkpoint does.
     """
     model_type = values.get("model_type") if isinstance(values, Mapping) else None
-    if model_type not in MODEL_TYPES:
+    if not isinstance(model_type, str) or model_type not in MODEL_TYPES:
         known = ", ".join(MODEL_TYPES)
         raise LaminaError(f"{where}: Lamina cannot load model_type {model_type!r}. Fix: choose a model of type {known}")
     family = MODEL_TYPES[model_type]
     refuse_unsupported(values, where=where)
     try:
         config = parse_distilbert(values) if family == "distilbert" else parse_bert(family, values)
+        return EncoderConfig.from_json(config.to_json())
     except KeyError as error:
         raise LaminaError(f"{where}: {error.args[0]!r} is missing. Fix: download the model again, or add the field") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LaminaError(f"{where}: a field has an unusable value: {error}. Fix: download the model again") from None
-    if config.hidden % config.heads:
-        what = f"a hidden size of {config.hidden} is not a multiple of {config.heads} heads"
-        raise LaminaError(f"{where}: {what}. Fix: download the model again")
-    return config
 
 
 def refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
@@ -169,7 +166,7 @@ def refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
         "inner_group_num": {1},
     }
     for field, allowed in supported.items():
-        if field in values and values[field] not in allowed:
+        if field in values and not any(values[field] == choice for choice in allowed):
             choices = ", ".join(map(repr, allowed))
             what = f"{field} = {values[field]!r} is not supported, only {choices}"
             raise LaminaError(f"{where}: {what}. Fix: choose another model")

@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import with_config
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from typing_extensions import TypedDict  # pydantic checks only this one in Python 3.11
 
 from lamina.encoder.packing import SCALE, unpack
 from lamina.errors import LaminaError
-from lamina.utils.files import read_json, write_json
+from lamina.utils.files import is_file, read_json, unreadable, write_json
+from lamina.utils.options import STORED, stored
 from lamina.utils.paths import cache_folder
+
+
+@with_config(STORED)
+class _Index(TypedDict):
+    """The index of a checkpoint in several files."""
+
+    weight_map: dict[str, str]
 
 
 def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:
@@ -38,16 +48,17 @@ def weight_files(folder: Path, *, allow_pickle: bool) -> tuple[Path, ...]:
 
 def one_or_shards(folder: Path, name: str) -> tuple[Path, ...]:
     """Return the file of that name, else the shards that its index lists, else nothing."""
-    if (folder / name).is_file():
+    if is_file(folder / name):
         return (folder / name,)
     index = folder / f"{name}.index.json"
-    if not index.is_file():
+    if not is_file(index):
         return ()
-    shards = tuple(folder / shard for shard in sorted(set(read_json(index).get("weight_map", {}).values())))
+    listed = stored(_Index, read_json(index), str(index), "download the model again")
+    shards = tuple(folder / shard for shard in sorted(set(listed["weight_map"].values())))
     if not shards:
         raise LaminaError(f"{index}: the index lists no shards. Fix: download the model again")
     for shard in shards:
-        if shard.parent != folder or not shard.is_file():
+        if shard.parent != folder or not is_file(shard):
             raise LaminaError(f"{index}: the shard {shard.name} is not in the folder. Fix: download the model again")
     return shards
 
@@ -86,7 +97,11 @@ def read_tensors(
 def opened(file: Path, *, device: torch.device | str = "cpu") -> Any:
     """Return a handle on a safetensors file."""
     try:
+        with file.open("rb"):  # safetensors reports a file without permission as missing
+            pass
         return safe_open(file, framework="pt", device=str(device))
+    except PermissionError as error:
+        raise unreadable(file, error) from None
     except (OSError, SafetensorError) as error:
         raise LaminaError(f"{file}: the weights are unreadable: {error}. Fix: download or copy the file again") from None
 
@@ -98,7 +113,10 @@ def unpickled(file: Path) -> dict[str, Tensor]:
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
         reason = str(error).splitlines()[0]
         raise LaminaError(f"{file}: the weights are unreadable: {reason}. Fix: download or copy the file again") from None
-    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    if not isinstance(values, dict):
+        what = f"the weights are a {type(values).__name__}, not tensors by name"
+        raise LaminaError(f"{file}: {what}. Fix: download or copy the file again")
+    return {str(name): value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def joined_sha256(sums: Sequence[str]) -> str:

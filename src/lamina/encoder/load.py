@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from lamina.data.tokenizer import Tokenizer
@@ -27,14 +27,15 @@ from lamina.encoder.files import joined_sha256, read_tensors, sha256_of, tensor_
 from lamina.encoder.hub import download, line
 from lamina.encoder.presets import PRESETS
 from lamina.errors import LaminaError
-from lamina.utils.files import expanded, read_json, write_atomically
-from lamina.utils.options import Options
+from lamina.utils.files import expanded, holds, is_file, is_folder, read_bytes, read_json, write_atomically
+from lamina.utils.options import Options, stored
 from lamina.utils.paths import cache_folder
-from lamina.utils.run_folder import Run
+from lamina.utils.run_folder import Run, read_object
 from lamina.utils.shipped import SHIPPED, model_folder
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_COPY_OR_TRAIN = "copy or train the run again"
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model")
 
 
@@ -49,10 +50,19 @@ class EncoderOptions(Options):
     """Load the pretrained weights; `false` keeps the shape with random weights."""
     allow_pickle: bool = False
     """Allow reading pytorch_model.bin if there is no safetensors file; pickle files can run code."""
+    layers: tuple[int, ...] | None = Field(default=None, min_length=1)
+    """Keep only these layers, as numbers from 1 in rising order; without it, all."""
     dropout: float | None = Field(default=None, ge=0, lt=1)
     """Probability of dropout, from 0 to below 1; without it, that of the checkpoint."""
     attention_dropout: float = Field(default=0.0, ge=0, lt=1)
     """Probability of dropout on attention weights, from 0 to below 1."""
+
+    @field_validator("layers")
+    @classmethod
+    def _rising(cls, value: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if value is not None and (value[0] < 1 or sorted(set(value)) != list(value)):
+            raise ValueError(f"{list(value)} must rise and start at 1 or above. Fix: write, for example, [2, 4, 6]")
+        return value
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,8 @@ class Source:
     sha256: str | None = None  # sha256 of the weights, if known in advance; else use `digest`
     layout: Literal["checkpoint", "run"] = "checkpoint"  # naming scheme of the weights: the family's or ours
     base: Source | None = None  # for a run with frozen layers: the source of its other weights
+    whole: Source | None = None  # if only some layers are used: the source of all of them
+    kept: tuple[int, ...] = ()  # the layers of `whole` that are used, numbered from 1
 
 
 def find(options: EncoderOptions, *, counting: bool = False, token: str | bool | None = None) -> Source:
@@ -73,7 +85,7 @@ def find(options: EncoderOptions, *, counting: bool = False, token: str | bool |
 
     `token` is for the hub.
     """
-    source = resolve(options, token)
+    source = shortened(resolve(options, token), options.layers)
     if options.pretrained and not source.weights and not counting:
         raise LaminaError(
             f"encoder.model: {source.name!r} is a preset, a shape without trained weights. "
@@ -81,6 +93,16 @@ def find(options: EncoderOptions, *, counting: bool = False, token: str | bool |
         )
     dropout = source.config.dropout if options.dropout is None else options.dropout
     return replace(source, config=replace(source.config, dropout=dropout, attention_dropout=options.attention_dropout))
+
+
+def shortened(source: Source, layers: tuple[int, ...] | None) -> Source:
+    """Return the source with only these layers of its encoder."""
+    if layers is None:
+        return source
+    if layers[-1] > (depth := source.config.layers):
+        what = f"there is no layer {layers[-1]}; {source.name} has {depth} layers"
+        raise LaminaError(f"encoder.layers: {what}. Fix: choose layers from 1 to {depth}")
+    return replace(source, config=replace(source.config, layers=len(layers)), sha256=None, whole=source, kept=layers)
 
 
 def build(source: Source) -> Encoder:
@@ -92,6 +114,8 @@ def load(source: Source, *, device: torch.device | str = "cpu") -> Encoder:
     """Return the encoder with the source's weights, or random ones if it has none, in float32 and in eval mode."""
     if not source.weights:
         return build(source).to(device).eval()
+    if source.whole is not None:
+        return with_layers(load(source.whole, device=device), source)
     encoder = on_meta(source)  # no memory and no random numbers for weights that are about to be replaced
     shapes = {name: tuple(weight.shape) for name, weight in encoder.state_dict().items()}
     fit = matched(source, shapes)
@@ -112,8 +136,19 @@ def load(source: Source, *, device: torch.device | str = "cpu") -> Encoder:
     return encoder.eval()
 
 
+def with_layers(whole: Encoder, source: Source) -> Encoder:
+    """Return an encoder with the layers of `whole` that the source keeps. Layers that share a block need only be fewer."""
+    encoder = on_meta(source)
+    encoder.load_state_dict(whole.state_dict(), strict=False, assign=True)  # the right blocks follow
+    if not whole.config.shared:
+        for number, block in zip(source.kept, encoder.blocks, strict=True):
+            block.load_state_dict(whole.blocks[number - 1].state_dict(), assign=True)
+    return encoder.eval()
+
+
 def heads(source: Source) -> tuple[str, ...]:
     """Return the names of the tensors that are not the encoder's, such as qa_outputs.weight; `read_tensors` reads them."""
+    source = source.whole or source
     return matched(source, on_meta(source).state_dict()).other
 
 
@@ -133,6 +168,8 @@ def digest(source: Source) -> str | None:
     """Return the sha256 of the weights, or None without weights. Several files have the sha256 of their checksums."""
     if source.sha256 is not None or not source.weights:
         return source.sha256
+    if source.whole is not None:
+        return joined_sha256([str(digest(source.whole)), *map(str, source.kept)])
     sums = [sha256_of(file) for file in source.weights]
     if source.base is not None:
         sums.append(str(digest(source.base)))
@@ -166,7 +203,7 @@ def locate(name: str, *, pretrained: bool, allow_pickle: bool = False, token: st
 def folder_of(name: str) -> Path | None:
     """Return the local folder of a name, or None; known names such as "minilm" have none, but shipped models have one."""
     known = name == "minilm" or name in PRESETS
-    return folder if not known and (folder := model_folder(name)).is_dir() else None
+    return folder if not known and is_folder(folder := model_folder(name)) else None
 
 
 def unknown(name: str) -> LaminaError:
@@ -199,7 +236,7 @@ def verified(source: Source) -> Source:
 def from_checkpoint(folder: Path, options: EncoderOptions) -> Source:
     """Return the source of a folder in the format of its family."""
     file = folder / "config.json"
-    if not file.is_file():
+    if not is_file(file):
         raise LaminaError(f"{folder}: there is no config.json, so this is not a model. Fix: choose the folder of a model")
     config = parse(read_json(file), where=str(file))
     tokenizer = tokenizer_for(options, folder)
@@ -233,7 +270,7 @@ def run_config(run: Run) -> EncoderConfig:
     """Return the shape of a run's encoder."""
     try:
         return EncoderConfig.from_json(read_json(run.encoder))
-    except TypeError as error:
+    except ValueError as error:
         raise LaminaError(f"{run.encoder}: the shape is invalid: {error}. Fix: copy or train the run again") from None
 
 
@@ -246,18 +283,19 @@ def base_of(run: Run, *, allow_pickle: bool, token: str | bool | None = None) ->
         whole = {run_name(name) for name in Encoder(run_config(run)).state_dict()}
     if whole <= set(tensor_names((run.model,))):
         return None
-    recorded = read_json(run.info)["encoder"]
+    recorded = run.read_info().get("encoder", {})
     own = {"tokenizer": str(run.tokenizer), "allow_pickle": allow_pickle}
-    options = EncoderOptions.model_validate(read_json(run.recipe)["encoder"] | own)
+    named = read_object(run.recipe).get("encoder")
+    options = stored(EncoderOptions, (named if isinstance(named, dict) else {}) | own, str(run.recipe), _COPY_OR_TRAIN)
     folder = run.path / recorded["folder"] if recorded.get("folder") else None
-    if folder is not None and folder.is_dir():
+    if folder is not None and is_folder(folder):
         options = options.model_copy(update={"model": str(folder.resolve())})
     try:
         source = find(options, token=token)
     except LaminaError as error:
         what = "the run holds only what it trained, and the encoder that it started from cannot be loaded"
         raise LaminaError(f"{run.path}: {what}: {error}") from None
-    if digest(source) != recorded["sha256"]:
+    if digest(source) != recorded.get("sha256"):
         what = f"the weights of {source.name}, which the run started from, have changed since then"
         raise LaminaError(f"{run.path}: {what}. Fix: restore those weights, or train again")
     return source
@@ -271,25 +309,25 @@ def tokenizer_for(options: EncoderOptions, folder: Path) -> Path:
     if options.tokenizer is None:
         return tokenizer_in(folder)
     path = expanded(options.tokenizer)
-    return path if path.is_file() else tokenizer_in(locate(options.tokenizer, pretrained=False))
+    return path if is_file(path) else tokenizer_in(locate(options.tokenizer, pretrained=False))
 
 
 def tokenizer_in(folder: Path) -> Path:
     """Return the folder's tokenizer.json, converted from its older files if it has none."""
     path = folder / "tokenizer.json"
-    return path if path.is_file() else converted(folder)
+    return path if is_file(path) else converted(folder)
 
 
 def converted(folder: Path) -> Path:
     """Return a tokenizer.json made from a vocabulary by transformers. The cache keeps it by the checksum of its sources."""
-    sources = [folder / name for name in VOCABULARIES if (folder / name).is_file()]
+    sources = [folder / name for name in VOCABULARIES if is_file(folder / name)]
     if not sources:
         what = f"there is no tokenizer (tokenizer.json, or one of {', '.join(VOCABULARIES)})"
         raise LaminaError(f"{folder}: {what}. Fix: name a tokenizer in encoder.tokenizer")
-    settings = [file for name in ("config.json", "tokenizer_config.json") if (file := folder / name).is_file()]
-    key = hashlib.sha256(b"\0".join(file.read_bytes() for file in [*sources, *settings])).hexdigest()[:32]
+    settings = [file for name in ("config.json", "tokenizer_config.json") if is_file(file := folder / name)]
+    key = hashlib.sha256(b"\0".join(read_bytes(file) for file in [*sources, *settings])).hexdigest()[:32]
     path = cache_folder() / "tokenizers" / f"{key}.json"
-    if path.is_file():
+    if holds(path.is_file):
         return path
     text = conversion(folder, vocabulary=sources[0].name)
     try:

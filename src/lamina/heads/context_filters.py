@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -54,8 +54,9 @@ def window_maxima(maps: Tensor, lengths: Tensor, windows: int) -> Tensor:
     rows, longest, _ = maps.shape
     n, half = lengths[:, None], torch.arange(windows + 1, device=maps.device)
     first = (half * n // (windows + 1) - NEIGHBOURS[0]).clamp(min=0)  # [B, windows + 1]
-    last = torch.minimum(-(-(half + 1) * n // (windows + 1)) + NEIGHBOURS[1], n) - 1
-    step = torch.arange(int((last - first).max()) + 1, device=maps.device)
+    last = torch.minimum(((half + 1) * n + windows) // (windows + 1) + NEIGHBOURS[1], n) - 1  # rounded up before
+    most = cast(int, (last - first).max() + 1)  # a tensor to the tracer: int() would fix its value
+    step = torch.arange(most, device=maps.device)
     token = torch.minimum(first[..., None] + step, last[..., None])  # [B, windows + 1, S]; the last token fills the rest
     place = (token + longest * torch.arange(rows, device=maps.device)[:, None, None]).flatten()
     halves = maps.flatten(0, 1).index_select(0, place).view(*token.shape, -1).amax(2)  # [B, windows + 1, C]
@@ -91,9 +92,9 @@ class ContextFilters(nn.Module):
         filters, width, dim = self.shape
         maps = torch.cat([along(view, x) for view in self.views], -1)  # [B, T, M]
         context = pooled(maps, tokens, self.pool).unsqueeze(1)  # [B, 1, M]
-        numbers: Tensor = self.generator(context).reshape(len(x), filters, -1)
+        numbers: Tensor = self.generator(context).reshape(x.shape[0], filters, -1)
         numbers = numbers.repeat(1, 1, self.repeats)[..., : width * dim]  # [B, N, w * D]
-        return numbers.reshape(len(x), filters, width, dim)
+        return numbers.reshape(x.shape[0], filters, width, dim)
 
 
 class PooledFilters(nn.Module):
@@ -108,4 +109,4 @@ class PooledFilters(nn.Module):
         filters, width, dim = self.shape
         maps = F.relu(along(self.convolution, x))  # [B, T, N * D]
         maxima = window_maxima(maps, tokens.sum(1), width)  # [B, w, N * D]
-        return maxima.view(len(x), width, filters, dim).transpose(1, 2)
+        return maxima.view(x.shape[0], width, filters, dim).transpose(1, 2)

@@ -204,7 +204,7 @@ class LayerEncoder(LayerAttention):
     def by_head(self, queries: Tensor, states: Sequence[Tensor]) -> Tensor:
         """Return the weights that each attention head gives to the layers: [R, Q, A, T, n]."""
         weights = attention(self.folded(queries), states)  # [R, Q * A, T, n]
-        return weights.view(len(weights), -1, self.heads, *weights.shape[2:])
+        return weights.view(weights.shape[0], -1, self.heads, *weights.shape[2:])
 
     def weights(self, stack: HiddenStack, queries: Tensor | None) -> Tensor:
         """Return the weight of each layer for each token, the mean over the attention heads: [R, Q, T, n]."""
@@ -223,7 +223,7 @@ class LayerEncoder(LayerAttention):
         """Return the mixture of values, [R, Q, T, H]; each attention head mixes its own slice."""
         weights = self.by_head(queries, states).transpose(2, 3).flatten(2, 3)  # [R, Q, T * A, n]
         size = self.width // self.heads
-        values = [self.value(state).view(len(state), -1, size) for state in states]  # [R, T * A, d] each
+        values = [self.value(state).view(state.shape[0], -1, size) for state in states]  # [R, T * A, d] each
         mixed = token_sum(weights, values)  # [R, Q, T * A, d]
         return mixed.reshape(*mixed.shape[:2], -1, self.width)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from lamina.data.batches import Batch, pack
+from lamina.data.batches import Batch
 from lamina.data.logits import SpanLogits
+from lamina.data.padding import pack, places
 from lamina.data.windows import Windows
 from lamina.heads import Outputs, SpanOutputs
 from lamina.heads.sentence import SentenceHead
@@ -95,12 +95,6 @@ def text_vectors(model: Model, windows: Windows, *, task: str = "main", progress
     return vectors
 
 
-def places(windows: Windows, rows: Longs, mask: npt.NDArray[np.bool_]) -> Longs:
-    """Return the indices of a batch's real tokens among the tokens of all windows. `rows` are the windows of the batch."""
-    place: Longs = (windows.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
-    return place
-
-
 def each_batch(
     model: Model,
     windows: Windows,
@@ -150,3 +144,27 @@ class TorchInference:
         """Return the outputs of the head for every item."""
         self.progress.start("predicting", len(windows))
         return item_outputs(self.model, windows, task=self.task, store=self.store, progress=self.progress, seen=self.seen)
+
+
+class TorchEngine:
+    """Runs a torch model for a reader (`runtime.engine.Engine`). The model must be in eval mode."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        """The name of the engine, and its number format."""
+        return f"torch, {str(self.model.precision).removeprefix('torch.')}"
+
+    def spans(self, windows: Windows, task: str, progress: Progress) -> SpanLogits:
+        """Return the start and end logits of every token of all windows."""
+        return span_logits(self.model, windows, task=task, progress=progress)
+
+    def items(self, windows: Windows, task: str, progress: Progress) -> dict[str, Floats]:
+        """Return the outputs of a head for every item, by their names."""
+        return item_outputs(self.model, windows, task=task, progress=progress)
+
+    def vectors(self, windows: Windows, task: str, progress: Progress) -> Floats:
+        """Return the pooled vector of every text, [W, D]; the head must be one for sentences."""
+        return text_vectors(self.model, windows, task=task, progress=progress)

@@ -29,6 +29,10 @@ def load_weights(model: nn.Module, weights: Weights) -> None:
             f"{odd[0]}: only one of the stored weights and the model has this name ({len(odd)} such names). "
             "Fix: use the recipe that the weights were trained with"
         )
+    for name, target in targets.items():
+        if weights[name].shape != target.shape:
+            what = f"its stored shape is {tuple(weights[name].shape)}, but the model needs {tuple(target.shape)}"
+            raise LaminaError(f"{name}: {what}. Fix: use the recipe that the weights were trained with")
     with torch.no_grad():
         for name, target in targets.items():
             target.copy_(weights[name])

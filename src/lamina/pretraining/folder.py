@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import (
+    Any,
+    Literal,
+    Required,  # pydantic checks only this one in Python 3.11
+)
 
+from pydantic import with_config
 from safetensors.torch import save_file
+from typing_extensions import TypedDict
 
 from lamina.data.tokenizer import Tokenizer
 from lamina.encoder.families import checkpoint_name, unparse
@@ -17,9 +24,37 @@ from lamina.errors import LaminaError
 from lamina.pretraining.model import PretrainedModel, head_weights
 from lamina.utils.files import replacing, write_atomically, write_json
 from lamina.utils.locks import foreign
-from lamina.utils.run_folder import TrainingFolder
+from lamina.utils.options import STORED, stored
+from lamina.utils.run_folder import Amount, Count, TrainingFolder, read_object
 
 FORMAT = 1
+HeadOrigin = Literal["loaded", "near identity", "random"]
+
+
+class Origin(TypedDict):
+    """Where the first weights come from, as pretraining.json records it."""
+
+    encoder: str | None
+    sha256: str | None
+    head: HeadOrigin
+
+
+@with_config(STORED)
+class PretrainingInfo(TypedDict, total=False):
+    """The content of pretraining.json. Fields that are known only after training has begun or ended are missing before."""
+
+    format: int
+    recipe: Required[dict[str, Any]]
+    finished: bool
+    versions: dict[str, str]
+    origin: Origin
+    rows: list[str | None]  # fingerprints of the sequences, to train on and held out
+    tokens: list[Count]  # of the same
+    device: str
+    threads: Count
+    steps: Count
+    scores: dict[str, dict[str, float]]
+    costs: dict[str, Amount]
 
 
 class PretrainingFolder(TrainingFolder):
@@ -49,6 +84,10 @@ class PretrainingFolder(TrainingFolder):
         """Write the record of a new pretraining; one that has begun keeps its record."""
         if not self.exists:
             write_json(self.info, {"format": FORMAT, "recipe": recipe, "finished": False})
+
+    def read_info(self) -> PretrainingInfo:
+        """Return the content of pretraining.json."""
+        return stored(PretrainingInfo, read_object(self.info), str(self.info), "copy the folder again, or pretrain again")
 
     def check_new(self) -> None:
         if foreign(self.path):

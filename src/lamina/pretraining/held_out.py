@@ -8,7 +8,7 @@ import time
 import numpy as np
 import torch
 
-from lamina.data.batches import pack
+from lamina.data.padding import pack
 from lamina.pretraining.folder import PretrainingFolder
 from lamina.pretraining.masking import EVALUATION, MaskOptions, Replacements, make_masked_batch
 from lamina.pretraining.model import PretrainedModel, loss_sums

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lamina.config.train_options import choose_precision
-from lamina.data.batches import pack
+from lamina.data.padding import pack
 from lamina.errors import LaminaError
 from lamina.pretraining.held_out import FEW_LABELS, evaluate_held_out
 from lamina.pretraining.masking import MaskedBatch, make_masked_batch
@@ -69,7 +69,8 @@ def fit_encoder(
             norm = nn.utils.clip_grad_norm_(trainable, options.clip).item()
             if not math.isfinite(mlm_loss + nsp_loss + norm):
                 raise LaminaError(
-                    f"step {state.step + 1}: the loss is {mlm_loss} and the norm of the gradient is {norm}. Fix: lower train.lr"
+                    f"step {state.step + 1}: the loss is {mlm_loss} and the norm of the gradient is {norm}. "
+                    "Fix: lower train.lr; then delete the folder or name another --out, and pretrain again"
                 )
             share, peak = shares[state.step], options.head_lr if head_only else options.lr
             update_weights(optimizer, share, peak)

@@ -197,4 +197,4 @@ def read_pretrain_recipe(path: Path, settings: Sequence[str] = ()) -> PretrainRe
 
 
 def parse_pretrain_recipe(values: dict[str, Any], settings: Sequence[str] = (), *, name: str = "recipe") -> PretrainRecipe:
-    return checked(PretrainRecipe, with_settings(values, settings), name=name)
+    return checked(PretrainRecipe, with_settings(values, settings), name=name, settings=settings)

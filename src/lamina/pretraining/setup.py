@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError
 from lamina.pretraining.corpus import Corpus
-from lamina.pretraining.folder import PretrainingFolder
+from lamina.pretraining.folder import HeadOrigin, Origin, PretrainingFolder
 from lamina.pretraining.masking import EVALUATION, Replacements, make_masked_batch
 from lamina.pretraining.model import PretrainedModel, check_nsp, load_head, start_as_wide, start_near_identity
 from lamina.pretraining.pretrain_recipe import PretrainRecipe
@@ -31,16 +31,6 @@ HEADS: dict[HeadOrigin, str] = {
     "near identity": "the checkpoint has no head for masked tokens: a new one starts near the identity",
     "random": "all weights start at random",
 }
-
-HeadOrigin = Literal["loaded", "near identity", "random"]
-
-
-class Origin(TypedDict):
-    """Where the first weights come from, as pretraining.json records it."""
-
-    encoder: str | None
-    sha256: str | None
-    head: HeadOrigin
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Final
 
 import torch
 
-from lamina.config.recipe import DataOptions, Recipe, TaskOptions
+from lamina.config.data_options import DataOptions
+from lamina.config.recipe import Recipe, TaskOptions
 from lamina.config.train_options import TrainOptions
 from lamina.data.examples import Example
 from lamina.data.tokenizer import Tokenizer

@@ -12,16 +12,16 @@ from lamina.config.differences import changed
 from lamina.config.train_options import choose_device
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.pretraining.corpus import Corpus, read_corpus
-from lamina.pretraining.folder import PretrainingFolder, write_transformers_checkpoint
+from lamina.pretraining.folder import Origin, PretrainingFolder, write_transformers_checkpoint
 from lamina.pretraining.held_out import recorded_scores
 from lamina.pretraining.loop import fit_encoder, plan_sequences, pretraining_optimizer
 from lamina.pretraining.loss_curve import draw_loss_curve
 from lamina.pretraining.pretrain_recipe import PretrainRecipe, parse_pretrain_recipe
-from lamina.pretraining.setup import Origin, PretrainingSetup, set_up
+from lamina.pretraining.setup import PretrainingSetup, set_up
 from lamina.pretraining.span_trainer import pretrain_spans
 from lamina.training.checkpoint import State
 from lamina.training.recording import Recorder
-from lamina.utils.files import read_json, remove_drafts, write_json
+from lamina.utils.files import remove_drafts, write_json
 from lamina.utils.locks import alone
 from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
@@ -56,7 +56,7 @@ def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progres
         if complaint := draw_loss_curve(folder.metrics, folder.curve):
             progress.say(complaint)
         outcome = {"scores": recorded_scores(folder), "costs": costs, "finished": True}
-        write_json(folder.info, read_json(folder.info) | outcome)
+        write_json(folder.info, {**folder.read_info(), **outcome})
         folder.checkpoint.unlink(missing_ok=True)
     return folder
 
@@ -83,7 +83,7 @@ def _run(
     plan = plan_sequences(recipe, setup.data.training)
     description = _describe(setup, device)
     _check_unchanged(folder, description)
-    write_json(folder.info, read_json(folder.info) | description | {"steps": len(plan)})
+    write_json(folder.info, {**folder.read_info(), **description, "steps": len(plan)})
     with Recorder(folder.metrics, folder.checkpoint, model, optimizer) as recorder:
         return fit_encoder(recipe, setup, plan, optimizer, recorder, progress)
 
@@ -96,7 +96,7 @@ def _check_folder(folder: PretrainingFolder, recipe: PretrainRecipe, *, resume: 
     if not resume:
         raise LaminaError(f"{folder.path}: already has a pretraining. Fix: continue it with --resume, or use another --out")
     written = recipe.model_dump(mode="json")
-    old = parse_pretrain_recipe(read_json(folder.info)["recipe"], name=str(folder.info)).model_dump(mode="json")
+    old = parse_pretrain_recipe(folder.read_info()["recipe"], name=str(folder.info)).model_dump(mode="json")
     if old != written:
         different = changed(old, written)
         raise LaminaError(f"{folder.path}: the recipe has changed since it began ({different}). Fix: use another --out")
@@ -104,18 +104,23 @@ def _check_folder(folder: PretrainingFolder, recipe: PretrainRecipe, *, resume: 
 
 def _check_unchanged(folder: PretrainingFolder, new: Description) -> None:
     """Raise LaminaError if the texts or weights changed since the run began. Warn if the machine or the versions changed."""
-    old = read_json(folder.info)
+    old = folder.read_info()
     if "rows" not in old:
         return
     for what, then, now in (
         ("the texts", old["rows"], new["rows"]),
-        ("the encoder's weights", old["origin"], new["origin"]),
+        ("the encoder's weights", old.get("origin"), new["origin"]),
     ):
         if then != now:
             raise LaminaError(f"{folder.path}: {what} changed since this pretraining began. Fix: use another --out")
-    for key, found in (("threads", new["threads"]), ("device", new["device"]), ("versions", new["versions"])):
-        if old[key] != found:
-            message = f"{folder.path}: {key} changed from {old[key]} to {found}, so the weights may differ in their last bits"
+    machine: list[tuple[str, object, object]] = [
+        ("threads", old.get("threads"), new["threads"]),
+        ("device", old.get("device"), new["device"]),
+        ("versions", old.get("versions"), new["versions"]),
+    ]
+    for key, before, found in machine:
+        if before != found:
+            message = f"{folder.path}: {key} changed from {before} to {found}, so the weights may differ in their last bits"
             warnings.warn(message, LaminaWarning, stacklevel=3)
 
 

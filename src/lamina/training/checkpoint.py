@@ -6,16 +6,22 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, NotRequired
 
 import torch
+from pydantic import ConfigDict, Field, with_config
 from torch import Tensor, nn
-from torch.optim.optimizer import StateDict
+from typing_extensions import TypedDict  # pydantic checks only this one in Python 3.11
 
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, load_weights, trained_weights
 from lamina.objectives import Remembers
 from lamina.utils.files import replacing
+from lamina.utils.options import stored
+from lamina.utils.run_folder import Amount, Count
+
+FROM_START = "delete it to train from the start"
+CHECKED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
 @dataclass
@@ -49,13 +55,40 @@ class State:
     costs: Costs = field(default_factory=Costs)
 
 
+@with_config(CHECKED)
+class _Costs(TypedDict):
+    """The fields of `Costs`."""
+
+    train_seconds: Amount
+    read_seconds: Amount
+    store_seconds: Amount
+    evaluate_seconds: Amount
+    tokens: Count
+    padded_tokens: Count
+
+
+@with_config(CHECKED)
+class _State(TypedDict):
+    """The fields of `State`, with the costs as a dictionary. The best score is -inf before the first evaluation."""
+
+    step: Count
+    best_score: Annotated[float, Field(allow_inf_nan=True)]
+    best_step: Count
+    best: Weights
+    stale: Count
+    stopped: bool
+    metrics_bytes: Count
+    costs: _Costs
+
+
+@with_config(CHECKED)
 class _Content(TypedDict):
-    """The content of the file. `state` has the fields of `State`, its costs as a dictionary."""
+    """The content of the file."""
 
     weights: Weights
-    optimizer: StateDict
-    memories: list[dict[str, Tensor]]
-    state: dict[str, Any]
+    optimizer: dict[str, Any]
+    memories: NotRequired[list[dict[str, Any]]]  # of terms; older files have none
+    state: _State
 
 
 def save_checkpoint(
@@ -69,9 +102,9 @@ def save_checkpoint(
         "weights": trained_weights(model),
         "optimizer": optimizer.state_dict(),
         "memories": [term.state_dict() for term in memories],
-        "state": {**vars(state), "costs": vars(state.costs)},
+        "state": {**vars(state), "costs": vars(state.costs)},  # type: ignore[typeddict-item]
     }
-    with replacing(path) as draft, draft.open("wb") as file:  # torch raises OSError for a full disk only with an open file
+    with replacing(path) as draft, draft.open("wb") as file:
         torch.save(content, file)
 
 
@@ -82,12 +115,22 @@ def load_checkpoint(
         with zipfile.ZipFile(path) as archive:  # torch does not compare the checksums in its file
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(f"{damaged} differs from its checksum")
-        content: _Content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise LaminaError(f"{path}: the checkpoint cannot be read ({error}). Fix: delete it to train from the start") from error
-    load_weights(model, content["weights"])
-    optimizer.load_state_dict(content["optimizer"])
-    for term, memory in zip(memories, content.get("memories", []), strict=True):
-        term.load_state_dict(memory)
-    state = content["state"]
-    return State(**{**state, "costs": Costs(**state["costs"])})
+        raise _unusable(path, error) from error
+    known = stored(_Content, content, str(path), FROM_START)
+    load_weights(model, known["weights"])
+    try:
+        optimizer.load_state_dict(known["optimizer"])
+        for term, memory in zip(memories, known.get("memories", []), strict=True):
+            term.load_state_dict(memory)
+    except Exception as error:  # torch raises many kinds of errors for a state of another shape
+        raise _unusable(path, error) from error
+    state = known["state"]
+    fields: dict[str, Any] = {**state}
+    return State(**{**fields, "costs": Costs(**fields["costs"])})
+
+
+def _unusable(path: Path, error: Exception) -> LaminaError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return LaminaError(f"{path}: the checkpoint cannot be read ({reason}). Fix: {FROM_START}")

@@ -17,15 +17,15 @@ from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.data.convert import question_rows
 from lamina.data.examples import Example, Sentence
-from lamina.data.in_memory import rows_of
+from lamina.data.in_memory import read_twice
 from lamina.data.json_tables import jsonl_bytes
-from lamina.data.plain_values import is_plain, json_text, plain_value
+from lamina.data.plain_values import is_plain, json_text
 from lamina.data.sentences import ColumnOptions
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.tasks.checks import of_task
 from lamina.tasks.kind import DataLike
 from lamina.tasks.registry import kind_of
-from lamina.utils.files import make_folder, read_bytes, write_atomically
+from lamina.utils.files import is_file, make_folder, read_bytes, write_atomically
 from lamina.utils.run_folder import Run
 
 Given = DataLike | Mapping[str, DataLike]
@@ -42,7 +42,7 @@ class GivenData:
     @contextmanager
     def stored(self, run: Run) -> Iterator[None]:
         """Write the files for the time of a run, whose folder must be locked. If the run does not begin, remove them."""
-        if run.recipe.exists():
+        if is_file(run.recipe):
             self._check_same()
             yield
             return
@@ -52,13 +52,13 @@ class GivenData:
                 write_atomically(path, content)
             yield
         finally:
-            if self.files and not run.recipe.exists():
+            if self.files and not is_file(run.recipe):
                 shutil.rmtree(run.data, ignore_errors=True)
 
     def _check_same(self) -> None:
         """Raise LaminaError if a run is resumed with other rows."""
         for path, content in self.files.items():
-            if not path.is_file() or read_bytes(path) != content:
+            if not is_file(path) or read_bytes(path) != content:
                 raise LaminaError(
                     f"{path}: the rows have changed since this run began. Fix: give the same rows, or use another folder"
                 )
@@ -118,14 +118,6 @@ def _name_of(recipe: Recipe, run: Run, task: str, split: Split, source: DataLike
     path = run.data.resolve() / f"{stem}{ending}"
     files[path] = content
     return str(path)
-
-
-def read_twice(source: DataLike) -> Any:
-    """Return data in memory in a form that can be read twice: a SQuAD object, a list of objects, or rows."""
-    if isinstance(source, Mapping) and isinstance(source.get("data"), list):  # a SQuAD object
-        return plain_value(source)
-    objects = source if isinstance(source, Sequence) and source else ()
-    return source if any(isinstance(item, Example | Sentence) for item in objects) else rows_of(source)
 
 
 def _content(checked: Any, columns: ColumnOptions) -> tuple[str, bytes]:

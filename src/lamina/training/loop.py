@@ -166,5 +166,5 @@ def _check_finite(name: str, value: float, number: int, step: Sequence[tuple[str
         windows = "; ".join(("" if task == "main" else f"{task} ") + ", ".join(map(str, batch.windows)) for task, batch in step)
         raise LaminaError(
             f"step {number + 1}: the {name} is {value} in windows {windows}. "
-            "Fix: lower train.lr, or check the texts of these windows"
+            "Fix: lower train.lr, or check the texts of these windows; then delete the run folder, and train again"
         )

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lamina.data.batches import pack
+from lamina.data.padding import pack
+from lamina.errors import LaminaError
 from lamina.utils.arrays import Longs
 
 
@@ -40,6 +41,7 @@ Sampling = Literal["round_robin", "proportional", "annealed", "square_root", "co
 POOL = 1024  # items that are sorted by length together: enough for little padding, few enough for random batches
 STAGES = 16  # stages of an epoch with a given order; within a stage, items are sorted by length
 TURNS = b"turns"  # makes the random order of tasks differ from that of their items
+MOST_STEPS = 5_000_000  # of a run: their plan takes about 3 GB
 ANNEALING = 0.8  # by how much the power of a task's size falls from the first epoch to the last (Stickland and Murray 2019)
 
 
@@ -126,11 +128,20 @@ def steps_in(size: int, epochs: float) -> int:
     return max(1, round(min(1.0, epochs) * size))
 
 
+def check_steps(size: int, epochs: float) -> None:
+    """Raise LaminaError if a run of so many epochs, of about `size` steps each, has more steps than a plan may hold."""
+    if size * epochs > MOST_STEPS:
+        what = f"{epochs:g} epochs of {size:,} steps are more than the {MOST_STEPS:,} steps that a run may have"
+        raise LaminaError(f"train.epochs: {what}. Fix: lower train.epochs or train.minutes, or raise train.batch_tokens")
+
+
 def plan_steps(
     seed: int, epochs: float, lengths: Mapping[str, Lengths], *, tokens: int, **more: Any
 ) -> Iterator[tuple[int, Turn]]:
     """Yield (epoch, tasks and items) of every step; `more` are the other options of `plan_epochs`."""
     for epoch, turns in enumerate(plan_epochs(seed, epochs, lengths, tokens=tokens, **more)):
+        if epoch == 0:
+            check_steps(len(turns), epochs)
         yield from ((epoch, turn) for turn in turns[: steps_in(len(turns), epochs - epoch)])
 
 
@@ -184,5 +195,6 @@ def evaluation_points(plan: Plan, items: int, every: float) -> set[int]:
     if not len(plan):
         return {0}
     seen = np.cumsum([sum(len(draw.items) for draw in turn) for _, turn in plan])
-    marks = np.arange(1, int(seen[-1] / (every * items)) + 1) * every * items
+    apart = max(1.0, every * items)  # a step has at least one item
+    marks = np.arange(1, int(seen[-1] / apart) + 1) * apart
     return {int(point) + 1 for point in np.searchsorted(seen, marks)} - {len(plan) + 1} | {len(plan)}

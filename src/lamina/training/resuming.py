@@ -8,12 +8,13 @@ from lamina.config.differences import changed
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.files import is_file
 from lamina.utils.run_folder import Run, RunInfo
 
 
 def check_recipe(run: Run, recipe: Recipe) -> None:
     """Raise LaminaError if a run that has begun would continue with another recipe."""
-    if not run.recipe.exists():
+    if not is_file(run.recipe):
         return
     written = recipe.model_dump(mode="json")
     old = parse_recipe(run.read_recipe(), name=str(run.recipe)).model_dump(mode="json")
@@ -33,7 +34,7 @@ def check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
         ("the weights of terms.teacher.runs", old.get("teachers", {}), new["teachers"]),
     ):
         if then != now:
-            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another folder")
+            raise LaminaError(f"{run.path}: {what} changed since this run began. Fix: use another folder, or delete this one")
     machine: list[tuple[str, object, object]] = [
         ("threads", old.get("threads"), new["threads"]),
         ("device", old.get("device"), new["device"]),

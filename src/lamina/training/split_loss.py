@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import fields, replace
 
-from lamina.data.batches import Batch, make_batch, pack
+from lamina.data.batches import Batch, make_batch
+from lamina.data.padding import pack
 from lamina.data.windows import LOST
 from lamina.heads import Outputs
 from lamina.model import Model

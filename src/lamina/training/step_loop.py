@@ -1,6 +1,6 @@
 """The code that fine-tuning and pretraining share around their forward and backward passes.
 
-`StepLoop` iterates over the remaining steps: it times them, records them, saves checkpoints and handles Ctrl-C.
+`StepLoop` iterates over the remaining steps: it times them, records them, saves checkpoints and handles signals to stop.
 The functions below it set the random seed, the precision and the learning rate of a step.
 """
 
@@ -19,6 +19,7 @@ import torch
 
 from lamina.training.recording import Recording
 from lamina.utils.progress import Progress
+from lamina.utils.signals import Stopped, leave_closed_terminal, stops_handled
 
 S = TypeVar("S")
 PlannedStep = tuple[int, Callable[[], S]]  # its epoch, and the function that makes its micro-batches
@@ -28,7 +29,8 @@ class StepLoop(Generic[S]):
     """``with StepLoop(...) as loop``: iterate over (epoch, micro-batches) and call `finish` once a step.
 
     It starts at ``recorder.state.step`` and ends early if ``recorder.state.stopped`` is set. It saves a checkpoint every
-    `minutes` and at the end. After Ctrl-C it finishes the step, saves a checkpoint and raises KeyboardInterrupt.
+    `minutes` and at the end. After Ctrl-C, SIGTERM or SIGHUP it finishes the step, saves a checkpoint and raises `Stopped`,
+    which is a KeyboardInterrupt.
     """
 
     def __init__(
@@ -58,11 +60,11 @@ class StepLoop(Generic[S]):
             yield epoch, step
             asked = self._interrupted()
             ended = state.stopped or state.step == len(self._steps)
-            if asked or ended or time.monotonic() - saved_at > 60 * self._minutes:
+            if asked is not None or ended or time.monotonic() - saved_at > 60 * self._minutes:
                 self._recorder.save()
                 saved_at = time.monotonic()
-            if asked:
-                raise KeyboardInterrupt
+            if asked is not None:
+                raise Stopped(asked)
 
     def finish(self, epoch: int, loss: float, entry: Mapping[str, object]) -> None:
         """Count the step and record it; the progress line shows its loss."""
@@ -74,25 +76,19 @@ class StepLoop(Generic[S]):
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C stops at once."""
-    asked = False
+def _interruptible() -> Iterator[Callable[[], int | None]]:
+    """Yield a function that returns the number of the signal that asked to stop, or None; a second Ctrl-C stops at once."""
+    asked: int | None = None
 
     def ask(number: int, frame: object) -> None:
         nonlocal asked
-        if asked:
+        leave_closed_terminal()
+        if asked is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
-        asked = True
+        asked = asked or number
 
-    try:
-        previous = signal.signal(signal.SIGINT, ask)
-    except ValueError:  # only the main thread may set a handler
-        yield lambda: False
-        return
-    try:
+    with stops_handled(ask):
         yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def update_weights(optimizer: torch.optim.Optimizer, share: float, peak: float) -> None:

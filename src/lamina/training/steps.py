@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lamina.config.train_options import TrainOptions, choose_precision
-from lamina.data.batches import pack
+from lamina.data.padding import pack
 from lamina.errors import LaminaError
 from lamina.model import Model
 from lamina.model.weights import copy_weights, load_weights
@@ -21,7 +21,7 @@ from lamina.objectives import Remembers
 from lamina.objectives.loss import Loss
 from lamina.training.datasets import AnyDataset, Datasets
 from lamina.training.loop import Step
-from lamina.training.plan import Draw, Turn, plan_epochs, steps_in
+from lamina.training.plan import Draw, Turn, check_steps, plan_epochs, steps_in
 from lamina.training.step_loop import autocast
 
 
@@ -65,6 +65,8 @@ def make_plan(
     sizes: list[int] = []
     items = sum(dataset.windows.items for dataset in datasets.values())
     for epoch, turns in enumerate(_epochs(options, datasets, epochs)):
+        if epoch == 0 and known_steps is None:
+            check_steps(len(turns), epochs)
         if epoch == 0 and (len(datasets) > 1 or any(dataset.null_windows < 1 for dataset in datasets.values())):
             items = sum(len(draw.items) for turn in turns for draw in turn)
         sizes.append(len(turns))

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import save_file
@@ -36,14 +37,24 @@ from lamina.training.given_data import with_data
 from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
-from lamina.training.recording import Recorder
+from lamina.training.recording import OnMetrics, Recorder
 from lamina.training.resuming import check_recipe, check_unchanged
 from lamina.training.run_warnings import warn_of_late_terms, warn_of_small_data, warn_of_spent_time
 from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
 from lamina.training.store_policy import with_stores
 from lamina.training.task_group import TaskGroup, decisions_json
 from lamina.training.teachers import NO_TEACHERS, Teachers, described_teachers, find_teachers, with_teachers
-from lamina.utils.files import expanded, make_folder, remove_drafts, replacing, write_json
+from lamina.utils.files import (
+    expanded,
+    is_file,
+    is_folder,
+    make_folder,
+    read_bytes,
+    remove_drafts,
+    replacing,
+    write_atomically,
+    write_json,
+)
 from lamina.utils.locks import alone, foreign
 from lamina.utils.memory import peak_memory
 from lamina.utils.progress import Progress, Silent
@@ -51,6 +62,16 @@ from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 from lamina.utils.shipped import SHIPPED
 
 Watch = Callable[[float, float], bool]  # (share of the steps done, score on the held-out splits) -> whether to stop
+
+
+class Calls(NamedTuple):
+    """The functions of the caller that a training calls."""
+
+    watch: Watch | None = None
+    on_metrics: OnMetrics | None = None
+
+
+NO_CALLS = Calls()
 
 
 def train(
@@ -63,6 +84,7 @@ def train(
     resume: bool = False,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    on_metrics: OnMetrics | None = None,
     **overrides: object,
 ) -> Run:
     """Train a recipe and return its run folder: weights, scores on the dev set, predictions and costs.
@@ -86,6 +108,8 @@ def train(
         progress: Where progress goes; nowhere if None.
         watch: Called after each evaluation with the share of the run that is done, from 0 to 1, and the score on the
             held-out split, in percent. True stops the run there.
+        on_metrics: Called with each entry of metrics.jsonl when it is written: "step" with "loss", "lr" and "norm" of a step,
+            or with the scores of an "evaluation" or of a "curve". A resumed run repeats the entries after its checkpoint.
         **overrides: More changes of the recipe, by names with dots: ``**{"train.epochs": 0.5}``. Type checkers accept a
             ``dict[str, Any]`` here; `settings` takes any mapping.
 
@@ -105,12 +129,13 @@ def train(
     named = {name.strip() for name, _ in [*settings_of(settings), *overrides.items()]}
     given = with_data(recipe, run, data, dev, keep_held_out=any(name.endswith("data.held_out") for name in named))
     _check_folder(run, resume=resume)
-    left = run.data.is_dir()
+    left = is_folder(run.data)
     with alone(run.path):
-        if left and not run.recipe.exists():
+        if left and not is_file(run.recipe):
             shutil.rmtree(run.data)  # rows of a killed process
         with given.stored(run):
-            return _train(given.recipe, run, progress=progress, watch=watch, dev=dev is not False)
+            calls = Calls(watch, on_metrics)
+            return _train(given.recipe, run, progress=progress, calls=calls, dev=dev is not False)
 
 
 def _changed_recipe(recipe: Recipe | str | Path, settings: Settings, overrides: Mapping[str, object]) -> Recipe:
@@ -125,7 +150,7 @@ def _changed_recipe(recipe: Recipe | str | Path, settings: Settings, overrides: 
     return parse_recipe(recipe.model_dump(mode="json"), changes) if changes else recipe
 
 
-def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None, dev: bool) -> Run:
+def _train(recipe: Recipe, run: Run, *, progress: Progress, calls: Calls, dev: bool) -> Run:
     """Train in a folder that is locked for this process."""
     files = FileCache()
     recipe = resolved(recipe, files)
@@ -140,7 +165,7 @@ def _train(recipe: Recipe, run: Run, *, progress: Progress, watch: Watch | None,
     teachers = NO_TEACHERS if recipe.train.untrained else find_teachers(recipe, encoders.load_tokenizer(source))
     data = load_data(recipe, source, files, progress, dev=dev)
     del files  # frees the examples that are in no split
-    train_on(data, recipe, run, device, progress, watch, teachers)
+    train_on(data, recipe, run, device, progress, calls, teachers)
     return run
 
 
@@ -150,13 +175,13 @@ def train_on(
     run: Run,
     device: torch.device,
     progress: Progress,
-    watch: Watch | None = None,
+    calls: Calls = NO_CALLS,
     teachers: Teachers = NO_TEACHERS,
 ) -> None:
     """Train on data that is already read, from the folder's checkpoint if it has one. Write the run."""
     group = TaskGroup(recipe, data.tokenizer)
     run.write_recipe(recipe.model_dump(mode="json"))
-    model, state, data = _fit(run, recipe, data, teachers, group, device, progress, watch)
+    model, state, data = _fit(run, recipe, data, teachers, group, device, progress, calls)
     _finish(run, recipe, data, group, model, state, progress)
 
 
@@ -168,7 +193,7 @@ def _fit(
     group: TaskGroup,
     device: torch.device,
     progress: Progress,
-    watch: Watch | None,
+    calls: Calls,
 ) -> tuple[Model, State, TrainingData]:
     """Return the model with the chosen weights, the state after the last step, and the data with its stores."""
     options = recipe.train
@@ -187,7 +212,7 @@ def _fit(
     begun = run.read_info() if run.exists else None
     if begun is not None:
         check_unchanged(run, begun, info)
-    recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories)
+    recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories, calls.on_metrics)
     began = time.monotonic()
     if not options.untrained:
         data = with_teachers(recipe, teachers, with_stores(recipe, model, data, progress), device, progress)
@@ -214,7 +239,7 @@ def _fit(
     evaluations = Evaluations(
         partial(group.evaluate, datasets=data.holdout, losses=losses),
         at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
-        stop=watch,
+        stop=calls.watch,
         after=after,
     )
     with recorder:
@@ -286,7 +311,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
         save_file({name: value.detach().contiguous() for name, value in weights.items()}, temporary)
     run.write_recipe(recipe.model_dump(mode="json"))
     write_json(run.encoder, data.source.config.to_json())
-    shutil.copyfile(data.source.tokenizer, run.tokenizer)
+    write_atomically(run.tokenizer, read_bytes(data.source.tokenizer))
     if (folder := encoders.folder_of(recipe.encoder.model)) is not None:
         below = os.path.relpath(folder.resolve(), run.path.resolve())  # so a folder of runs can be moved
         info = {**info, "encoder": {**info["encoder"], "folder": below}}
@@ -295,7 +320,7 @@ def write_run(run: Run, recipe: Recipe, data: TrainingData, model: Model, info: 
 
 def _check_folder(run: Run, *, resume: bool) -> None:
     """Raise LaminaError if a run would overwrite something."""
-    if not run.recipe.exists():
+    if not is_file(run.recipe):
         if foreign(run.path, killed=(run.data.name,)):
             raise LaminaError(f"{run.path}: already exists and is not a run of Lamina. Fix: use another folder")
         return

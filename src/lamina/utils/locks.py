@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lamina.errors import LaminaError
-from lamina.utils.files import make_folder
+from lamina.utils.files import exists, is_folder, make_folder, names_in
 
 NAME = ".lock"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # errors of disks without locks, such as some network disks
@@ -81,9 +81,9 @@ def foreign(folder: Path, killed: Collection[str] = ()) -> bool:
 
     A killed process leaves its lock file. Beside a lock file, the names in `killed` are its own too.
     """
-    if not folder.is_dir():
-        return folder.exists()
-    names = {file.name for file in folder.iterdir()}
+    if not is_folder(folder):
+        return exists(folder)
+    names = set(names_in(folder))
     return bool(names - {NAME, *killed}) or (bool(names) and NAME not in names)
 
 

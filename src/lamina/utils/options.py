@@ -6,10 +6,17 @@ import ast
 import inspect
 import textwrap
 from copy import copy
+from functools import cache
 from itertools import pairwise
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+
+from lamina.errors import LaminaError
+
+T = TypeVar("T")
+STORED = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # of what a file holds; newer versions may add fields
 
 
 class Options(BaseModel):
@@ -20,6 +27,38 @@ class Options(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _numbers_fit_64_bits(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if type(value) is int and abs(value) >= 2**63:
+                raise ValueError(f"{name} is too large. Fix: give a number below 2^63")
+        return self
+
+
+def stored(kind: type[T], values: Any, where: str, fix: str) -> T:
+    """Return the values of a file after a check of their types. A value that does not fit raises LaminaError.
+
+    Args:
+        kind: What the file holds: a TypedDict or a model, best with the config `STORED`.
+        values: The values, as read from JSON.
+        where: The file, which starts the message of an error.
+        fix: The end of the message.
+    """
+    try:
+        found: T = _adapter(kind).validate_python(values)  # type: ignore[arg-type]  # classes are hashable
+        return found
+    except ValidationError as error:
+        problem = error.errors()[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    what = f"{place}: {problem['msg']}" if place else problem["msg"]
+    raise LaminaError(f"{where}: {what}. Fix: {fix}")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def described(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any
+
+from pydantic import Field, SkipValidation, ValidatorFunctionWrapHandler, WrapValidator, with_config
+from typing_extensions import TypedDict  # pydantic checks only this one in Python 3.11
 
 from lamina.errors import LaminaError
 from lamina.utils.checksums import crc32_of
-from lamina.utils.files import read_json, write_json
+from lamina.utils.files import is_file, read_json, write_json
+from lamina.utils.options import STORED, stored
 
 FORMAT = 2  # of run.json; this version reads format 1 too
 _COPY_OR_TRAIN = "copy the run folder again, or train the run again"
@@ -21,7 +25,18 @@ _FITTED = ("threshold", "calibration", "question_threshold")  # fields of a deci
 _KINDS = {"span": "spans", "answerability": "answerability"}
 _CHECKED = ("model.safetensors", "tokenizer.json", "encoder.json")  # files with a checksum in run.json
 
+_COSTS = ("train_seconds", "read_seconds", "store_seconds", "evaluate_seconds", "tokens", "padded_tokens")
+
 _OWN = "run:"  # before the path of a data file from the run folder, in recipe.json
+
+
+def _as_it_was(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    check(value)
+    return value
+
+
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0), WrapValidator(_as_it_was)]  # a whole number stays one
 
 
 class EncoderInfo(TypedDict, total=False):
@@ -47,6 +62,7 @@ class TeacherInfo(TypedDict):
     sha256: str  # of its weights and options
 
 
+@with_config(STORED)
 class RunInfo(TypedDict, total=False):
     """The content of run.json. Fields that are known only after training are missing before."""
 
@@ -60,15 +76,15 @@ class RunInfo(TypedDict, total=False):
     windows: list[str]  # fingerprints of the training splits, then of the held-out splits
     language: str | None  # of the training texts of questions; None if unclear, missing in runs of older versions
     device: str
-    threads: int
+    threads: Count
     parameters: Mapping[str, object]
-    steps: int
-    tasks: dict[str, dict[str, Any]]  # the decision of each task
+    steps: Count
+    tasks: SkipValidation[dict[str, dict[str, Any]]]  # the decision of each task, which its own type checks
     score: float | None  # on the held-out splits
     sources: dict[str, list[dict[str, Any]]]  # held-out scores of each training set by task; only with several sets
-    chosen_step: int
+    chosen_step: Count
     stopped_early: bool
-    costs: dict[str, float]
+    costs: dict[str, Amount]
     checksums: dict[str, str]  # by file name; runs of older versions have none
     average: AverageInfo  # only in a run made by averaging the weights of others
     weights: str  # only in a saved model: "float32", or "int8" if they were rounded to 8 bits
@@ -81,6 +97,13 @@ class AverageInfo(TypedDict, total=False):
     fitted_on: str | None
 
 
+@with_config(STORED)
+class _FittedTasks(TypedDict, total=False):
+    """The part of run.json in format 1 that differs from the current format."""
+
+    tasks: dict[str, dict[str, Any]] | None
+
+
 class TrainingFolder:
     """A folder that a run writes. The file `info` exists once training has started, and records whether it has finished."""
 
@@ -89,7 +112,7 @@ class TrainingFolder:
     @property
     def exists(self) -> bool:
         """Whether the run has begun: its info file exists."""
-        return self.info.is_file()
+        return is_file(self.info)
 
     @property
     def finished(self) -> bool:
@@ -117,6 +140,7 @@ class Run(TrainingFolder):
     - ``tasks/NAME/``: with several tasks, predictions.json and so on of each; scores.json has all tasks
     - ``curves.png``: with train.curves, losses and scores of the training split and the dev set over the epochs
     - ``checkpoints/0.3``: with train.checkpoints, the model after 0.3 epochs, a run folder too, with scores and outputs
+    - ``tensorboard/``: with `--track tensorboard`, the metrics for that dashboard
     - ``checkpoint.pt``: only while training, the state that `--resume` needs
 
     Making a `Run` reads nothing: the folder need not exist. `Run.open` checks that the run has finished.
@@ -169,19 +193,20 @@ class Run(TrainingFolder):
         """Read run.json, and convert format 1 to the current format.
 
         Returns:
-            The content in the current format. Values are not checked.
+            The content in the current format.
 
         Raises:
-            LaminaError: A file is missing or no JSON object, or its format is unknown.
+            LaminaError: A file is missing or no JSON object, its format is unknown, or a field has a wrong value.
         """
         info = read_object(self.info)
-        if self._format() == FORMAT:
-            current: RunInfo = info  # type: ignore[assignment]  # readers check the fields that they use
-            return current
-        tasks = read_object(self.recipe).get("tasks")
-        if not isinstance(tasks, dict):
-            raise LaminaError(f"{self.recipe}: not the recipe of a run (it has no tasks). Fix: {_COPY_OR_TRAIN}")
-        return _upgraded(info, tasks)
+        if self._format() != FORMAT:
+            tasks = read_object(self.recipe).get("tasks")
+            if not isinstance(tasks, dict):
+                raise LaminaError(f"{self.recipe}: not the recipe of a run (it has no tasks). Fix: {_COPY_OR_TRAIN}")
+            options = stored(dict[str, dict[str, Any]], tasks, str(self.recipe), _COPY_OR_TRAIN)
+            stored(_FittedTasks, info, str(self.info), _COPY_OR_TRAIN)
+            info = dict(_upgraded(info, options))
+        return stored(RunInfo, info, str(self.info), _COPY_OR_TRAIN)
 
     def read_recipe(self) -> Any:
         """Read recipe.json, with the whole paths of the data files in the run folder.
@@ -212,7 +237,7 @@ class Run(TrainingFolder):
         Args:
             info: The content of run.json. The fields `checksums` and `finished` are replaced.
         """
-        present = [name for name in _CHECKED if (self.path / name).is_file()]
+        present = [name for name in _CHECKED if is_file(self.path / name)]
         checksums = {name: crc32_of(self.path / name) for name in present}
         write_json(self.info, {**info, "checksums": checksums, "finished": True})
 
@@ -229,7 +254,7 @@ class Run(TrainingFolder):
             raise LaminaError(f"{self.info}: checksums is not a table. Fix: {_COPY_OR_TRAIN}")
         for name in _CHECKED:
             file, wanted = self.path / name, recorded.get(name)
-            if wanted is not None and file.is_file() and (found := crc32_of(file)) != wanted:
+            if wanted is not None and is_file(file) and (found := crc32_of(file)) != wanted:
                 raise LaminaError(
                     f"{file}: has the checksum {found}, but run.json has {wanted}, so the file changed after the run. "
                     f"Fix: {_COPY_OR_TRAIN}; if you changed it on purpose, remove its checksum from run.json"
@@ -314,7 +339,8 @@ def _upgraded(info: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]])
     """Return format 1 as format 2, where `tasks` holds every decision with its type. `options` are the recipe's tasks."""
     flat = {field: info[field] for field in _FITTED if field in info}
     fitted = info.get("tasks") or dict.fromkeys(options, flat)
-    types = {name: str(task.get("objective", {}).get("type", "span")) for name, task in options.items()}
+    objectives = {name: task.get("objective") for name, task in options.items()}
+    types = {name: str(one.get("type", "span")) if isinstance(one, dict) else "span" for name, one in objectives.items()}
     tasks = {name: {"type": _KINDS.get(types[name], "sentences"), **fitted[name]} for name in options if name in fitted}
     current: RunInfo = {key: value for key, value in info.items() if key not in _FITTED}  # type: ignore[assignment]
     current["format"], current["tasks"] = FORMAT, tasks
@@ -327,6 +353,11 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise LaminaError(f"{path}: expected a JSON object, found {type(found).__name__}. Fix: {_COPY_OR_TRAIN}")
     return found
+
+
+def complete_costs(costs: Mapping[str, float]) -> dict[str, float]:
+    """Return the costs of a run with 0 for those that its folder does not have."""
+    return dict.fromkeys(_COSTS, 0) | dict(costs)
 
 
 def versions() -> dict[str, str]:

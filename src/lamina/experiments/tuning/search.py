@@ -15,6 +15,10 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import with_config
+from typing_extensions import TypedDict  # pydantic checks only this one in Python 3.11
 
 from lamina.config.parse import parse_recipe, read_values
 from lamina.config.recipe import Recipe
@@ -23,16 +27,25 @@ from lamina.experiments.tuning.space import Settings, Space, as_settings, settin
 from lamina.experiments.tuning.worker_pool import WorkerPool
 from lamina.tasks.checks import build_on_meta, resolved
 from lamina.utils import plots
-from lamina.utils.files import read_json, write_json
+from lamina.utils.files import is_file, read_json, write_json
 from lamina.utils.locks import alone, foreign
+from lamina.utils.options import STORED, stored
 from lamina.utils.progress import Progress, Silent
 
 try:
-    from lamina.experiments.tuning.trials import Trial, TrialDatabase
+    from lamina.experiments.tuning.trials import Trial, TrialDatabase, opened_database
 except ImportError:
     raise LaminaError("lamina tune: needs Optuna, which is not installed. Fix: pip install 'lamina-qa[studies]'") from None
 
 Make = Callable[[Settings], Recipe]  # the recipe with the settings of a trial
+
+
+@with_config(STORED)
+class _Searched(TypedDict):
+    """The content of search.json."""
+
+    recipe: dict[str, Any]
+    space: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,22 +73,20 @@ def search_settings(
     `resume` continues a search that was stopped. `settings` change the recipe itself. `name` names the space in errors.
     """
     progress = progress or Silent()
+    space.check_size(name)
     values = read_values(recipe)
     base = parse_recipe(values, settings, name=str(recipe))
 
     def make(chosen: Settings) -> Recipe:
-        return parse_recipe(values, [*settings, *as_settings(chosen)], name=name)
+        return parse_recipe(values, [*settings, *as_settings(chosen)], name=name, origin=f"{name}: ")
 
     _check(base, space, make)
     _check_folder(out, resume=resume)
     with alone(out):
         _begin(out, base, space)
-        database = TrialDatabase(out / "study.db", space)
-        try:
+        with opened_database(out / "study.db", space) as database:
             _run(database, space, out, make, progress)
             trials = ranked(database.trials())
-        finally:
-            database.close()
         write_json(out / "trials.json", [asdict(trial) for trial in trials])
         return TuningResult(out, trials, _write_best(out, trials, make), _draw(out, space, trials, progress))
 
@@ -120,7 +131,7 @@ def _check(base: Recipe, space: Space, make: Make) -> None:
 
 def _check_folder(out: Path, *, resume: bool) -> None:
     """Raise LaminaError if the folder would be overwritten."""
-    begun = (out / "search.json").exists()
+    begun = is_file(out / "search.json")
     if not begun and foreign(out):
         raise LaminaError(f"{out}: already exists and is not a search of Lamina. Fix: use another --out")
     if begun and not resume:
@@ -130,14 +141,14 @@ def _check_folder(out: Path, *, resume: bool) -> None:
 def _begin(out: Path, base: Recipe, space: Space) -> None:
     """Write search.json. A resumed search must have the same recipe and space, but may have more trials or workers."""
     file = out / "search.json"
-    searched = {
+    searched: dict[str, dict[str, Any]] = {
         "recipe": base.model_dump(mode="json"),
         "space": space.model_dump(mode="json", exclude={"search": {"trials", "workers"}}),
     }
-    if file.exists():
-        old = read_json(file)
-        for part, now in searched.items():
-            if old.get(part) != json.loads(json.dumps(now)):
+    if is_file(file):
+        old = stored(_Searched, read_json(file), str(file), "use another --out, or delete this search")
+        for part, then, now in (("recipe", old["recipe"], searched["recipe"]), ("space", old["space"], searched["space"])):
+            if then != json.loads(json.dumps(now)):
                 raise LaminaError(f"{out}: the {part} has changed since this search began. Fix: use another --out")
     else:
         write_json(file, searched)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -24,10 +23,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
 from lamina.errors import LaminaError
-from lamina.utils.files import read_text
+from lamina.utils.files import read_toml
 from lamina.utils.options import Options
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
+MOST_TRIALS = 10_000  # of a grid
 Settings = dict[str, Any]  # a value for each field of a space
 
 # These fields decide what is held out and how it is scored, so scores with different values cannot be compared.
@@ -95,9 +95,20 @@ class Space(Options):
     def trials(self) -> int:
         if self.search.method != "grid":
             return self.search.trials or 20
-        return min(self.search.trials or len(self), len(self))
+        return min(self.search.trials or self.combinations, self.combinations)
 
     def __len__(self) -> int:
+        """Return the number of combinations of a grid."""
+        return self.combinations
+
+    def check_size(self, name: str) -> None:
+        """Raise LaminaError if a grid has more trials than a search may hold. `name` starts the message."""
+        if self.search.method == "grid" and self.trials > MOST_TRIALS:
+            what = f"the grid has {self.combinations:,} combinations, more than the {MOST_TRIALS:,} trials of a search"
+            raise LaminaError(f'{name}: {what}. Fix: name fewer values, limit --trials, or set search.method = "tpe"')
+
+    @property
+    def combinations(self) -> int:
         """Return the number of combinations of a grid."""
         lengths = (len(values) for values in self.space.values() if isinstance(values, tuple))
         product = 1
@@ -106,13 +117,14 @@ class Space(Options):
         return product
 
     def grid(self) -> list[Settings]:
-        """Return every combination of the values; the last field changes fastest.
+        """Return every combination of the values, at most `trials`; the last field changes fastest.
 
         >>> Space(space={"a": (1, 2), "b": ("x", "y")}).grid()
         [{'a': 1, 'b': 'x'}, {'a': 1, 'b': 'y'}, {'a': 2, 'b': 'x'}, {'a': 2, 'b': 'y'}]
         """
         choices = [values for values in self.space.values() if isinstance(values, tuple)]  # a grid has no ranges
-        return [dict(zip(self.space, values, strict=True)) for values in itertools.product(*choices)]
+        some = itertools.islice(itertools.product(*choices), self.trials)
+        return [dict(zip(self.space, values, strict=True)) for values in some]
 
     def corners(self) -> Iterator[Settings]:
         """Yield settings that together have every value of a list and both ends of a range. A grid yields all its settings."""
@@ -126,11 +138,7 @@ class Space(Options):
 
 
 def read_space(path: Path) -> Space:
-    try:
-        values = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise LaminaError(f"{path}: is not valid TOML ({error}). Fix: correct this line") from None
-    return parse_space(values, name=str(path))
+    return parse_space(read_toml(path), name=str(path))
 
 
 def parse_space(values: Mapping[str, Any], *, name: str = "space") -> Space:

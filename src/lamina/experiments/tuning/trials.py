@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,15 +21,19 @@ from typing import Any, Literal
 
 import numpy as np
 from optuna import create_study, logging
+from optuna.exceptions import OptunaError
 from optuna.pruners import SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from optuna.trial import Trial as Running
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
+from lamina.errors import LaminaError
 from lamina.experiments.tuning.space import Range, Settings, Space, as_text
 
+_DAMAGED = "free disk space and use --resume; if the file is damaged, search again with another --out"
 STEPS = 1000  # the length of a run in Optuna's steps
 FIRST_RUNG = STEPS // 8
 Outcome = Literal["unfinished", "done", "pruned", "failed"]
@@ -51,14 +57,48 @@ class Trial:
     problem: str | None = None  # of a trial that failed
 
 
+@contextmanager
+def opened_database(path: Path, space: Space) -> Iterator[TrialDatabase]:
+    """Yield the trials in a file. A damaged file, or a disk that cannot hold it, raises LaminaError."""
+    try:
+        database = TrialDatabase(path, space)
+    except LaminaError:
+        raise
+    except Exception as error:  # a damaged file gives errors of SQLite, SQLAlchemy, Alembic or Optuna
+        raise LaminaError(f"{path}: the trials cannot be opened ({_reason(error)}). Fix: {_DAMAGED}") from error
+    try:
+        yield database
+    except (SQLAlchemyError, sqlite3.Error, OptunaError) as error:
+        raise LaminaError(f"{path}: the trials cannot be read or written ({_reason(error)}). Fix: {_DAMAGED}") from error
+    finally:
+        with suppress(SQLAlchemyError, sqlite3.Error):
+            database.close()
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of the first error behind an error, such as "database or disk is full"."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 class TrialDatabase:
     """The trials of one search, in a SQLite file that Optuna reads and writes."""
 
     def __init__(self, path: Path, space: Space) -> None:
         logging.set_verbosity(logging.WARNING)
         self._space = space
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            self._open(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: Path) -> None:
+        space = self._space
         # A path in the URL would need escapes (`?`, `%`, `{`) that depend on the version of SQLAlchemy.
-        connect = partial(sqlite3.connect, path, check_same_thread=False)
+        connect = partial(self._connect, path)
         self._storage = RDBStorage("sqlite://", engine_kwargs={"creator": connect, "poolclass": QueuePool})
         self._study = create_study(
             storage=self._storage,
@@ -74,9 +114,16 @@ class TrialDatabase:
             for settings in space.grid()[begun : space.trials]:
                 self._study.enqueue_trial({field: as_text(value) for field, value in settings.items()})
 
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        self._connections.append(sqlite3.connect(path, check_same_thread=False))
+        return self._connections[-1]
+
     def close(self) -> None:
-        self._storage.remove_session()
-        self._storage.engine.dispose()
+        if hasattr(self, "_storage"):
+            self._storage.remove_session()
+            self._storage.engine.dispose()
+        for connection in self._connections:  # also of a storage that could not be opened
+            connection.close()
 
     def trials(self) -> list[Trial]:
         """Return all trials that have begun, in the order of their numbers."""
@@ -146,6 +193,8 @@ class TrialDatabase:
     def _trial(self, found: FrozenTrial) -> Trial:
         settings = {}
         for field, values in self._space.space.items():
+            if field not in found.params:
+                raise LaminaError(f"trial {found.number}: the stored trial has no {field}. Fix: {_DAMAGED}")
             value = found.params[field]
             settings[field] = value if isinstance(values, Range) else json.loads(value)
         stored = found.user_attrs

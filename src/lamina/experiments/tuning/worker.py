@@ -44,6 +44,10 @@ def main() -> None:
         _report(score=info["score"], minutes=seconds / 60)
     except LaminaError as error:
         _report(problem=str(error), trained=run.metrics.exists() and not run.finished)
+    except OSError as error:
+        where = error.filename or run.path
+        what = f"{where}: {error.strerror or error}. Fix: free disk space or check the permissions, then use --resume"
+        _report(problem=what, trained=run.metrics.exists() and not run.finished)
     except KeyboardInterrupt:  # the loop has saved its state
         raise SystemExit(130) from None
     finally:
