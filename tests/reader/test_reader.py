@@ -23,8 +23,7 @@ from lamina.data.logits import SpanLogits
 from lamina.data.tokenizer import Tokens
 from lamina.data.windows import Windows, make_windows
 from lamina.errors import LaminaError
-from lamina.model import Model
-from lamina.model.inference import span_logits
+from lamina.model.inference import TorchEngine, span_logits
 from lamina.reader.questions import span_predictions
 from lamina.utils.progress import Progress, Silent
 from tests import tiny
@@ -153,11 +152,11 @@ def test_replies_are_yielded_one_by_one(reader: lamina.Reader, monkeypatch: pyte
     monkeypatch.setattr(windows_module.Cutting.pieces, "__defaults__", (1,))
     answered: list[Windows] = []
 
-    def noted(model: Model, windows: Windows, *, task: str, progress: Progress) -> SpanLogits:
+    def noted(engine: TorchEngine, windows: Windows, task: str, progress: Progress) -> SpanLogits:
         answered.append(windows)
-        return span_logits(model, windows, task=task, progress=progress)
+        return span_logits(engine.model, windows, task=task, progress=progress)
 
-    monkeypatch.setattr("lamina.reader.questions.span_logits", noted)
+    monkeypatch.setattr(TorchEngine, "spans", noted)
     replies = reader.replies(["Who?", "When?"], [cases.MILL, "Ada."], threshold=1e6)
     assert next(replies).question == "Who?" and len(answered) == 3  # the third window begins the next question
     assert next(replies).question == "When?" and len(answered) == 4

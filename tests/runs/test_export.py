@@ -24,7 +24,7 @@ from lamina.errors import LaminaError, LaminaWarning
 from lamina.model.inference import span_logits
 from lamina.reader.load import Reader
 from lamina.runs.export import export, exportable_head
-from lamina.runs.load import Trained
+from lamina.runs.load import Trained, as_torch
 from tests import tiny
 from tests.golden import TRAINED, cases, checkpoints
 
@@ -64,7 +64,7 @@ def test_exported_tokenizer_does_not_truncate(tmp_path: Path) -> None:
     recipe = parse_recipe({"data": {"train": ""}})
     source = encoders.find(recipe.encoder)
     assert json.loads(source.tokenizer.read_text())["truncation"]
-    export(Trained(recipe, shape.model, Tokenizer(source.tokenizer)), tmp_path / "to")
+    export(Trained(recipe=recipe, model=shape.model, tokenizer=Tokenizer(source.tokenizer)), tmp_path / "to")
     assert not json.loads((tmp_path / "to" / "tokenizer.json").read_text())["truncation"]
     written = json.loads((tmp_path / "to" / "tokenizer_config.json").read_text())
     assert (written["cls_token"], written["sep_token"], written["pad_token"]) == ("[CLS]", "[SEP]", "[PAD]")
@@ -89,7 +89,7 @@ def test_export_of_an_unknown_model_raises() -> None:
 @pytest.fixture(scope="module")
 def fitted() -> Trained:
     """Return a model with a decision, windows and decoding that are not the defaults."""
-    trained = lamina.load(TRAINED, device="cpu").trained
+    trained = as_torch(lamina.load(TRAINED, device="cpu").trained)
     decision = SpanDecision(threshold=1.5, calibration=Calibration(2.5, -0.75), question_threshold=-0.5)
     window, answer = WindowOptions(length=48, query=None, overlap=4), AnswerOptions(max_tokens=6, n_best=7)
     recipe = trained.recipe.model_copy(update={"window": window, "answer": answer})

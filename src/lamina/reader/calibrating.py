@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,18 +12,17 @@ from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import Across, Prediction
 from lamina.answers.prior_shift import can_shift, estimate_from, shifted
 from lamina.data.examples import Example
-from lamina.data.in_memory import examples_of
+from lamina.data.in_memory import examples_of, read_twice
 from lamina.data.sources import load_examples
 from lamina.data.squad import AnswerChecking, DuplicateIds
 from lamina.errors import LaminaError
 from lamina.reader.questions import span_predictions
 from lamina.reader.trained import TrainedReader
-from lamina.runs.load import Trained
+from lamina.runtime.ready import ReadyModel
 from lamina.scoring.recalibration import cross_validated, measure, refit, replies_of, share_of
 from lamina.tasks.kind import DataLike
 from lamina.tasks.registry import kind_of
 from lamina.tasks.spans import SPANS
-from lamina.training.given_data import read_twice
 from lamina.utils.progress import Progress
 
 Report = dict[str, Any]
@@ -71,7 +70,7 @@ def read_questions(data: DataLike, *, duplicate_ids: DuplicateIds = "error") -> 
 
 def calibrate(
     reader: TrainedReader, data: DataLike | None, shares: Shares, *, task: str | None, progress: Progress
-) -> tuple[Trained, Report]:
+) -> tuple[ReadyModel, Report]:
     """Return the model with its new decision, and the report. `Reader.calibrate` describes the arguments."""
     if data is None and shares.new is None:
         raise LaminaError(
@@ -93,7 +92,7 @@ def calibrate(
     if given.labelled:
         scores = cross_validated(old, found, examples, unanswerable=shares.new, across=given.across)
         report |= {"cross_validated": scores}
-    return replace(trained, decisions={**trained.decisions, name: new}), report
+    return trained.with_decisions({name: new}), report
 
 
 def _with_share(decision: SpanDecision, old: float | None) -> SpanDecision:

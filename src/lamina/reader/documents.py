@@ -5,20 +5,23 @@ Plain text and Markdown are read as they are. HTML gives its visible text. PDF a
 
 from __future__ import annotations
 
+import html
 import io
 import logging
 import re
+import zipfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.utils.files import decode_text, read_bytes, unpack
+from lamina.utils.files import decode_text, most_bytes, read_bytes, unpack
 
+MOST_BYTES = 1 << 28  # of a file after unpacking
+XML_SHARE = 8  # a parsed Word file takes many times the memory of its XML
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]|\n\s*\n")
 _REACH = 240  # characters of a sentence that are shown on either side of the answer
 _HIDDEN = {"script", "style", "template", "noscript", "head", "svg"}
@@ -82,6 +85,8 @@ class Document:
 def read_document(path: str | Path) -> Document:
     """Return the text of a file. Its ending names the format, and .gz or .xz may follow.
 
+    A file of more than 256 MB after unpacking is refused. ``$LAMINA_MAX_BYTES`` sets another limit.
+
     Args:
         path: A .txt, .md, .html, .pdf or .docx file. Files with other endings are read as UTF-8 text.
 
@@ -93,7 +98,8 @@ def read_document(path: str | Path) -> Document:
             `documents`: ``pip install 'lamina-qa[documents]'``.
     """
     path = Path(path)
-    data = unpack(path, read_bytes(path))
+    most = most_bytes(MOST_BYTES)
+    data = unpack(path, read_bytes(path, most), most)
     packed = path.suffix.lower() in (".gz", ".xz")
     return make_document(_whole(str(path)), data, (Path(path.stem) if packed else path).suffix.lower())
 
@@ -114,13 +120,10 @@ def make_document(name: str, data: bytes, suffix: str | None = None) -> Document
 
 
 def _html(name: str, data: bytes) -> Document:
-    parser = _VisibleText()
     try:
-        parser.feed(decode_text(name, data))
-        parser.close()
-    except AssertionError as error:  # the standard parser raises it for some broken declarations
+        return Document(name, _visible_text(decode_text(name, data)))
+    except _BrokenDeclarationError as error:
         raise LaminaError(f"{name}: the HTML cannot be read ({error}). Fix: repair the file, or save it as text") from None
-    return Document(name, parser.text())
 
 
 @contextmanager
@@ -144,7 +147,8 @@ def _pdf(name: str, data: bytes) -> Document:
         with _quiet("pypdf"):  # it logs what it repairs
             pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
     except Exception as error:  # pypdf raises many kinds of errors for damaged files
-        raise LaminaError(f"{name}: the PDF cannot be read ({error}). Fix: save the file again as PDF or text") from None
+        what = f"the PDF cannot be read ({_first_line(error)})"
+        raise LaminaError(f"{name}: {what}. Fix: save the file again as PDF or text") from None
     if not any(page.strip() for page in pages):
         raise LaminaError(f"{name}: its {len(pages)} pages hold no text. Fix: run OCR on scanned pages first")
     starts, position = [], 0
@@ -152,6 +156,10 @@ def _pdf(name: str, data: bytes) -> Document:
         starts.append(position)
         position += len(page) + 2
     return Document(name, "\n\n".join(pages), tuple(starts))
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _whole(text: str) -> str:
@@ -165,10 +173,25 @@ def _docx(name: str, data: bytes) -> Document:
     except ImportError:
         raise LaminaError(f"{name}: reading Word files needs python-docx. Fix: pip install 'lamina-qa[documents]'") from None
     try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:  # reading a member stops at the size that it declares
+            sizes = [member.file_size for member in packed.infolist()]
+            xml = [member.file_size for member in packed.infolist() if member.filename.lower().endswith((".xml", ".rels"))]
+        _check_unpacked(name, sum(sizes), sum(xml))
         lines = list(_docx_lines(docx.Document(io.BytesIO(data))))
+    except LaminaError:
+        raise
     except Exception as error:
-        raise LaminaError(f"{name}: the Word file cannot be read ({error}). Fix: save it again as .docx or text") from None
+        what = f"the Word file cannot be read ({_first_line(error)})"
+        raise LaminaError(f"{name}: {what}. Fix: save it again as .docx or text") from None
     return Document(name, "\n".join(lines))
+
+
+def _check_unpacked(name: str, size: int, xml: int) -> None:
+    """Raise LaminaError if a Word file unpacks to more bytes than allowed: `size` in all, `xml` of them to parse."""
+    most = most_bytes(MOST_BYTES)
+    if size > most or xml > most // XML_SHARE:
+        what = f"unpacks to {size:,} bytes, {xml:,} of them XML, but at most {most:,} and {most // XML_SHARE:,} are allowed"
+        raise LaminaError(f"{name}: {what}. Fix: save it as text, or allow more with LAMINA_MAX_BYTES (ask: --max-bytes)")
 
 
 def _docx_lines(part: Any) -> Iterator[str]:
@@ -200,16 +223,100 @@ _MAGIC = {
 }
 
 
-class _VisibleText(HTMLParser):
+_TAG_NAME = re.compile(r"[a-zA-Z][^\s/>]*")
+_TAG_STOP = re.compile(r"[>=]")
+_SPACES = re.compile(r"\s*")
+_SECTION = re.compile(r"<!\[\s*([a-zA-Z]*)\s*")
+_SECTION_ENDS = dict.fromkeys(("temp", "cdata", "ignore", "include", "rcdata"), "]]>") | dict.fromkeys(
+    ("if", "else", "endif"), "]>"
+)
+_RAW = {"script": re.compile("</script", re.I), "style": re.compile("</style", re.I)}  # tags mean nothing before their ends
+_LARGE_NUMBER = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")  # of a character that does not exist
+
+
+class _BrokenDeclarationError(ValueError):
+    """A declaration is of no kind that HTML knows."""
+
+
+def _visible_text(text: str) -> str:
+    """Return the text that a browser shows, in a time that grows linearly with the length of the file.
+
+    A tag or comment that never ends makes the rest of the file text, as it is written.
+    """
+    page = _VisibleText()
+    begin = position = 0  # of the text before the next tag, and where to search for the tag
+    while (start := text.find("<", position)) >= 0:
+        name = _TAG_NAME.match(text, start + 2 if text.startswith("</", start) else start + 1)
+        if name is None and not text.startswith(("<!", "<?", "</"), start):
+            position = start + 1  # a plain "less than"
+            continue
+        page.add(text[begin:start])
+        end = _end_of_tag(text, start, name)
+        if end is None:
+            begin = start
+            break
+        begin = position = end
+        if name is not None:
+            begin = position = _follow(page, text, start, name[0].lower(), end)
+    page.add(text[begin:])
+    return page.text()
+
+
+def _end_of_tag(text: str, start: int, name: re.Match[str] | None) -> int | None:
+    """Return the index after a tag, comment or declaration; None if it never ends."""
+    if name is not None:
+        return _end_of_attributes(text, name.end())
+    ending, after = ">", start + 2
+    if text.startswith("<!--", start):
+        ending, after = "-->", start + 4
+    elif section := _SECTION.match(text, start):
+        known = _SECTION_ENDS.get(section[1].lower())
+        if known is None:
+            raise _BrokenDeclarationError(f"unknown declaration {text[start : start + 20]!r}")
+        ending, after = known, section.end()
+    found = text.find(ending, after)
+    return None if found < 0 else found + len(ending)
+
+
+def _end_of_attributes(text: str, position: int) -> int | None:
+    """Return the index after the `>` that ends a tag, which is outside quoted values."""
+    while stop := _TAG_STOP.search(text, position):
+        position = stop.end()
+        if stop[0] == ">":
+            return position
+        spaces = _SPACES.match(text, position)
+        position = spaces.end() if spaces else position
+        if text.startswith(('"', "'"), position):
+            closed = text.find(text[position], position + 1)
+            if closed < 0:
+                return None
+            position = closed + 1
+    return None
+
+
+def _follow(page: _VisibleText, text: str, start: int, tag: str, end: int) -> int:
+    """Tell the page of a tag, and return where to read on: after a script, at its end."""
+    if text.startswith("</", start):
+        page.close(tag)
+        return end
+    page.open(tag)
+    if text.startswith("/>", end - 2):
+        page.close(tag)
+    elif tag in _RAW:
+        closing = _RAW[tag].search(text, end)
+        return closing.start() if closing else len(text)
+    return end
+
+
+class _VisibleText:
     """Collects the text that a browser shows: each block on its own line, white space as one space."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self._parts: list[str] = []
         self._hidden = 0
         self._verbatim = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def open(self, tag: str) -> None:
         if tag == "body":
             self._hidden = 0  # a head need not be closed
         if tag in _HIDDEN:
@@ -219,7 +326,7 @@ class _VisibleText(HTMLParser):
         if tag in _BLOCKS:
             self._parts.append("\n")
 
-    def handle_endtag(self, tag: str) -> None:
+    def close(self, tag: str) -> None:
         if tag in _HIDDEN:
             self._hidden = max(0, self._hidden - 1)
         if tag == "pre":
@@ -227,10 +334,12 @@ class _VisibleText(HTMLParser):
         if tag in _BLOCKS:
             self._parts.append("\n")
 
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
+    def add(self, written: str) -> None:
+        """Add text as it is written in the file, with `&amp;` for `&`."""
+        if written and not self._hidden:
+            data = html.unescape(_LARGE_NUMBER.sub("\N{REPLACEMENT CHARACTER}", written))
             self._parts.append(data if self._verbatim else re.sub(r"\s+", " ", data))
 
     def text(self) -> str:
-        joined = re.sub(r"[^\S\n]*\n[^\S\n]*", "\n", "".join(self._parts))
+        joined = "\n".join(line.strip() for line in "".join(self._parts).split("\n"))
         return re.sub(r" {2,}", " ", re.sub(r"\n{3,}", "\n\n", joined)).strip()

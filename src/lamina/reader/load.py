@@ -9,21 +9,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import Any, Literal, get_args
 
 from lamina.answers.across_contexts import Quote
-from lamina.config.train_options import choose_device, choose_precision
+from lamina.errors import LaminaError
 from lamina.reader.questions import QuestionReader, TextByText
 from lamina.reader.replies import Reply
 from lamina.reader.sentences import Label, SentenceReader, Text
-from lamina.runs.load import load_trained
+from lamina.runtime.exported import Backend, Precision, load_exported, wants_export
 from lamina.tasks.kind import DataLike, ScoreTable
+from lamina.utils.extras import needs_torch
 from lamina.utils.files import expanded
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
-from lamina.utils.shipped import READER
+from lamina.utils.shipped import READER, model_folder
 
 __all__ = ["Label", "Quote", "Reader", "Reply", "Text", "TextByText", "evaluate", "load"]
 
@@ -56,11 +55,13 @@ class Reader(QuestionReader, SentenceReader):
             LaminaError: The folder exists and is not empty, or cannot be written.
             ValueError: `weights` has another value.
         """
-        from lamina.reader.saving import save
-
         if weights not in ("float32", "int8"):
             raise ValueError(f'weights must be "float32" or "int8", not {weights!r}')
-        return save(self.trained, expanded(folder), license=license, weights=weights)
+        with needs_torch("Reader.save"):
+            from lamina.reader.saving import save
+            from lamina.runs.load import as_torch
+
+            return save(as_torch(self.trained), expanded(folder), license=license, weights=weights)
 
     def calibrate(
         self,
@@ -127,22 +128,23 @@ class Reader(QuestionReader, SentenceReader):
         Raises:
             LaminaError: The hub refuses the upload or cannot be reached.
         """
-        from lamina.reader.saving import push
+        with needs_torch("Reader.push_to_hub"):
+            from lamina.reader.saving import push
+            from lamina.runs.load import as_torch
 
-        return push(
-            self.trained,
-            repo_id,
-            private=private,
-            token=token,
-            revision=revision,
-            commit_message=commit_message,
-            license=license,
-        )
+            return push(
+                as_torch(self.trained),
+                repo_id,
+                private=private,
+                token=token,
+                revision=revision,
+                commit_message=commit_message,
+                license=license,
+            )
 
     def __repr__(self) -> str:
         tasks = ", ".join(f"{name}: {task.head.type}" for name, task in self.recipe.tasks.items())
-        config = self.model.encoder.config
-        return f"Reader({tasks}; {config.family}, {config.layers} layers x {config.hidden})"
+        return f"Reader({tasks}; {self.trained.shape})"
 
 
 def evaluate(
@@ -169,9 +171,10 @@ def evaluate(
 def load(
     model: str | Path = READER,
     *,
+    backend: Backend = "auto",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    precision: Precision = "auto",
     allow_pickle: bool = False,
     tokenizer: str | None = None,
     revision: str | None = None,
@@ -182,10 +185,13 @@ def load(
     Args:
         model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name". "reader" is
             the model inside the package, which answers questions from English texts.
-        device: "auto", "cpu", "cuda" or "mps".
-        threads: How many threads torch uses in this process, 1 or more; None changes nothing.
-        precision: The number format of the computation. "bfloat16" rounds more, and is faster on processors that have
-            instructions for it, such as AVX512-BF16.
+        backend: What computes: "torch", or "onnx" for a model that `lamina export --to onnx` wrote, which needs no torch.
+            "auto" takes onnx if the model was exported, and torch for others.
+        device: "auto", "cpu", "cuda" or "mps". Only torch computes on others than "cpu".
+        threads: How many threads compute, 1 or more; None for all processors, and for torch for its own number.
+        precision: The number format of the computation. "auto" is float32 with torch, and with an exported model the fastest
+            that it has. "bfloat16" (torch only) rounds more, and is faster on processors that have instructions for it, such
+            as AVX512-BF16. "int8" is for exported models.
         allow_pickle: Read pickled weights of a checkpoint, or of the encoder that a run started from. A pickle can run
             hidden code. The recipe of a run cannot allow it.
         tokenizer: A folder, file or hub id of another tokenizer than the checkpoint's own.
@@ -193,12 +199,12 @@ def load(
         token: The token for the hub; None for the one of `hf auth login`.
 
     Returns:
-        The reader. Its model is in eval mode, on the device.
+        The reader. `Reader.backend` says what computes.
 
     Raises:
         LaminaError: There is no such model, or it cannot be read.
         TypeError: An argument has the wrong type.
-        ValueError: `threads` is less than 1, or `precision` is not one of the two.
+        ValueError: `threads` is less than 1, or `backend` or `precision` has another value.
     """
     if not isinstance(model, str | Path):
         raise TypeError(f"model must be a path or a hub id, not {type(model).__name__}")
@@ -206,11 +212,26 @@ def load(
         raise TypeError(f"threads must be a whole number, not {type(threads).__name__}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be 1 or more, not {threads}")
-    if precision not in ("float32", "bfloat16"):
-        raise ValueError(f'precision must be "float32" or "bfloat16", not {precision!r}')
-    if threads:
-        torch.set_num_threads(threads)
-    place = choose_device(device)
-    trained = load_trained(model, place, allow_pickle=allow_pickle, tokenizer=tokenizer, revision=revision, token=token)
-    trained.model.precision = choose_precision(precision, place)
+    for name, value, known in (("backend", backend, get_args(Backend)), ("precision", precision, get_args(Precision))):
+        if value not in known:
+            raise ValueError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, not {value!r}")
+    if wants_export(model_folder(model), backend, precision, device=device, plain=tokenizer is None and revision is None):
+        return Reader(load_exported(model_folder(model), precision, threads))
+    if precision == "int8":
+        raise LaminaError(
+            f'{model}: precision "int8" is for models that were exported with it. Fix: run `lamina export --to onnx --int8`'
+        )
+    with needs_torch(f"loading {model}"):
+        from lamina.runs.load import load_for_reading
+
+        trained = load_for_reading(
+            model,
+            device,
+            threads,
+            precision="float32" if precision == "auto" else precision,
+            allow_pickle=allow_pickle,
+            tokenizer=tokenizer,
+            revision=revision,
+            token=token,
+        )
     return Reader(trained)

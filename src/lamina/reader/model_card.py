@@ -17,7 +17,8 @@ from lamina.tasks.sentences import SENTENCES
 from lamina.tasks.spans import SPANS
 
 if TYPE_CHECKING:  # a recipe imports torch, a model card does not
-    from lamina.config.recipe import DataOptions, Recipe, TaskOptions
+    from lamina.config.data_options import DataOptions
+    from lamina.config.recipe import Recipe, TaskOptions
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # the name on the hub of the default encoder
 _METRICS = {  # score in scores.json -> (metric of the hub, name in the card)

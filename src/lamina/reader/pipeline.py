@@ -25,8 +25,8 @@ from lamina.answers.transformers_decoding import PipelineAnswer, SummedAnswers, 
 from lamina.data.windows import Cutting, WindowOptions
 from lamina.encoder.hub import download
 from lamina.errors import LaminaError
-from lamina.model.inference import span_logits
 from lamina.reader.load import Reader, load
+from lamina.utils.progress import Silent
 
 TASK = "question-answering"
 DEFAULT_MODEL = "distilbert/distilbert-base-cased-distilled-squad"  # as in transformers
@@ -99,7 +99,9 @@ def pipeline(
     if not Path(name).exists() and (revision is not None or token is not None):
         name = str(download(name, pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token))
     other = None if same else str(tokenizer)
-    return QuestionAnsweringPipeline(load(name, device=_device(device), allow_pickle=allow_pickle, tokenizer=other), **options)
+    return QuestionAnsweringPipeline(
+        load(name, backend="torch", device=_device(device), allow_pickle=allow_pickle, tokenizer=other), **options
+    )
 
 
 def _device(device: Any) -> str:
@@ -173,7 +175,7 @@ class QuestionAnsweringPipeline:
         task = self.reader.trained.span_task
         found = [SummedAnswers(context) for _, context in pairs]
         for windows in self._cut(pairs, options).pieces():
-            logits = span_logits(self.reader.model, windows, task=task)
+            logits = self.reader.trained.engine.spans(windows, task, Silent())
             add_windows(
                 found,
                 windows,

@@ -9,26 +9,27 @@ from functools import cached_property
 from itertools import islice, product
 from numbers import Real
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from lamina.answers.across_contexts import BestQuotes
 from lamina.answers.calibration import Calibration
 from lamina.answers.decisions import SpanDecision
 from lamina.answers.decode import AnswerOptions, Prediction, decode_piece, merge
-from lamina.config.recipe import TaskOptions
 from lamina.data.examples import Example
 from lamina.data.windows import cut_examples
 from lamina.errors import LaminaError, LaminaWarning
-from lamina.model.inference import span_logits
 from lamina.reader.other_languages import MOST, OtherLanguages
 from lamina.reader.replies import Reply, reply_of
 from lamina.reader.trained import TrainedReader, check_text
-from lamina.runs.load import Trained
+from lamina.runtime.ready import ReadyModel
 from lamina.tasks.kind import JsonObject, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.tasks.spans import SPANS
 from lamina.utils.files import holds
 from lamina.utils.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import TaskOptions
 
 
 class QuestionReader(TrainedReader):
@@ -199,7 +200,7 @@ class QuestionReader(TrainedReader):
 class TextByText:
     """Answers questions from one text after the other. Only the best quotes are kept."""
 
-    def __init__(self, trained: Trained, questions: Sequence[str], top_k: int) -> None:
+    def __init__(self, trained: ReadyModel, questions: Sequence[str], top_k: int) -> None:
         check_questions(trained, questions, top_k)
         self._trained, self._questions, self._top_k = trained, questions, top_k
         self._quotes = [best_quotes(trained, top_k) for _ in questions]
@@ -273,7 +274,7 @@ def _is_file(text: str) -> bool:
     return len(text) < 256 and "." in text and holds(Path(text).is_file)
 
 
-def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> None:
+def check_questions(trained: ReadyModel, questions: Sequence[str], top_k: int) -> None:
     """Raise an error for a model without spans, an empty question, or `top_k` below 1."""
     _ = trained.span_task
     for number, question in enumerate(questions, 1):
@@ -286,17 +287,17 @@ def check_questions(trained: Trained, questions: Sequence[str], top_k: int) -> N
         raise ValueError(f"top_k must be 1 or more, not {top_k}")
 
 
-def answer_options(trained: Trained, top_k: int) -> AnswerOptions:
+def answer_options(trained: ReadyModel, top_k: int) -> AnswerOptions:
     """Return the options of the model, with at least `top_k` answers."""
     options = trained.recipe.answer
     return options.model_copy(update={"n_best": max(top_k, options.n_best)})
 
 
-def best_quotes(trained: Trained, top_k: int) -> BestQuotes:
+def best_quotes(trained: ReadyModel, top_k: int) -> BestQuotes:
     return BestQuotes(top_k, trained.span_decision.calibration, trained.recipe.answer.across)
 
 
-def limit_for(trained: Trained, contexts: int, threshold: float | None) -> float:
+def limit_for(trained: ReadyModel, contexts: int, threshold: float | None) -> float:
     """Return the given threshold, else that of the model for this number of contexts."""
     if threshold is not None and (not isinstance(threshold, Real) or isinstance(threshold, bool)):
         raise TypeError(f"threshold must be a number, not {type(threshold).__name__}")
@@ -317,7 +318,7 @@ def pairs(questions: Sequence[str], texts: Sequence[str]) -> list[Example]:
 
 
 def span_predictions(
-    trained: Trained,
+    trained: ReadyModel,
     examples: Sequence[Example],
     options: AnswerOptions,
     progress: Progress,
@@ -331,7 +332,7 @@ def span_predictions(
     progress.start("answering", len(cutting))
     open_number, open_pieces = 0, list[Prediction]()
     for windows in cutting.pieces():
-        logits = span_logits(trained.model, windows, task=task, progress=progress)
+        logits = trained.engine.spans(windows, task, progress)
         found = decode_piece(windows, logits.start, logits.end, examples, options)
         for number, prediction in found.items():
             if number != open_number:

@@ -20,12 +20,13 @@ from lamina.errors import LaminaError
 from lamina.model.weights import Weights, trained_weights
 from lamina.reader.model_card import is_calibrated, model_card
 from lamina.runs.load import Trained
+from lamina.runs.onnx_folder import GraphOptions, write_graphs
 from lamina.tasks.kind import ScoreTable
 from lamina.training.task_group import decisions_json
 from lamina.utils.files import check_new, make_folder, read_json, replacing, write_atomically, write_json
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
-__all__ = ["Precision", "push", "save", "stored_precision"]
+__all__ = ["Precision", "push", "save"]
 
 Precision = Literal["float32", "int8"]
 
@@ -37,6 +38,7 @@ def save(
     name: str | None = None,
     license: str | None = None,
     weights: Precision = "float32",
+    graphs: GraphOptions | None = None,
 ) -> Run:
     """Write a folder that `lamina.load` opens; return its paths.
 
@@ -46,6 +48,7 @@ def save(
         name: What the model card tells others to load; None for the name of the folder.
         license: The license of the model, for its card.
         weights: "int8" rounds the weights to 8 bits, and leaves out a pooler that no head reads.
+        graphs: Which graphs to write too, for the runtime without torch. Graphs that hold their weights replace the weights.
     """
     check_new(folder)
     make_folder(folder)
@@ -53,8 +56,9 @@ def save(
     stored, config = _weights(trained), trained.model.encoder.config
     if weights == "int8":
         stored, config = _packed(trained, stored)
-    with replacing(run.model) as draft:
-        save_file({key: value.detach().cpu().contiguous() for key, value in stored.items()}, draft)
+    if graphs is None or not graphs.inside:
+        with replacing(run.model) as draft:
+            save_file({key: value.detach().cpu().contiguous() for key, value in stored.items()}, draft)
     write_json(run.recipe, without_folders(trained.recipe.model_dump(mode="json")))
     write_json(run.encoder, config.to_json())
     write_atomically(run.tokenizer, trained.tokenizer.definition.encode())
@@ -71,6 +75,8 @@ def save(
         decisions=_decisions(trained),
     )
     write_atomically(folder / "README.md", card.encode())
+    if graphs is not None:
+        write_graphs(trained, folder, graphs)
     run.finish(without_folders({**_info(trained), "weights": weights}))  # last: a folder with run.json is complete
     return run
 
@@ -157,12 +163,6 @@ def _scores(trained: Trained) -> ScoreTable | None:
 
 def _decisions(trained: Trained) -> dict[str, Decision]:
     return {name: trained.decision(name) for name in trained.recipe.tasks}
-
-
-def stored_precision(trained: Trained) -> Precision:
-    """Return the precision of the weights in the folder that a model was loaded from."""
-    info: RunInfo = {} if trained.run is None else trained.run.read_info()
-    return "int8" if info.get("weights") == "int8" else "float32"
 
 
 def _info(trained: Trained) -> RunInfo:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from lamina.answers.decisions import SentenceDecision
 from lamina.answers.sentences import class_probabilities, predicted_scores
-from lamina.config.recipe import TaskOptions
 from lamina.data.examples import Sentence
 from lamina.data.sentence_windows import make_sentence_windows
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
-from lamina.heads.sentence import SentenceHeadOptions
-from lamina.model.inference import item_outputs, text_vectors
 from lamina.reader.trained import TrainedReader, check_text
 from lamina.tasks.registry import tasks_of
 from lamina.tasks.sentences import SENTENCES, score_map
 from lamina.utils.arrays import Floats
+from lamina.utils.progress import Silent
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import TaskOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class SentenceReader(TrainedReader):
         )
         if not given:
             return []
-        outputs = item_outputs(self.model, self._windows(given, options), task=name)
+        outputs = self.trained.engine.items(self._windows(given, options), name, Silent())
         chances = class_probabilities(outputs, self._threshold(name), score_map(options))
         classes = options.data.labels.classes
         found = [dict(zip(classes, map(float, row), strict=True)) for row in chances]
@@ -117,7 +118,7 @@ class SentenceReader(TrainedReader):
                 f"similarity: the first list has {len(a)} texts, the second {len(b)}. Fix: give two lists of the same length"
             )
         pairs: list[Text] = [*zip(a, b, strict=True)]
-        outputs = item_outputs(self.model, self._windows(pairs, options), task=name) if pairs else {}
+        outputs = self.trained.engine.items(self._windows(pairs, options), name, Silent()) if pairs else {}
         labels = options.data.labels
         if not pairs:
             scores: list[float] = []
@@ -145,7 +146,7 @@ class SentenceReader(TrainedReader):
         given: list[Text] = [texts] if isinstance(texts, str) else [*texts]
         if not given:
             raise LaminaError("texts: there is no text to embed. Fix: give at least one text")
-        vectors = text_vectors(self.model, self._windows(given, options, sides=1), task=name)
+        vectors = self.trained.engine.vectors(self._windows(given, options, sides=1), name, Silent())
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         found: Floats = vectors[0] if isinstance(texts, str) else vectors
         return found
@@ -168,7 +169,7 @@ class SentenceReader(TrainedReader):
         return self._cut(sentences, task, sides)
 
     def _cut(self, sentences: Sequence[Sentence], task: TaskOptions, sides: int | None = None) -> Windows:
-        own = cast(SentenceHeadOptions, task.head).sides
+        own: int = cast(Any, task.head).sides  # every head of this kind has the field
         return make_sentence_windows(
             sentences, self.tokenizer, task.data.labels, length=self.recipe.window.length, sides=own if sides is None else sides
         )
@@ -207,4 +208,4 @@ def _reads_pairs(task: TaskOptions) -> bool:
 
 
 def _in_two_windows(task: TaskOptions) -> bool:
-    return cast(SentenceHeadOptions, task.head).sides == 2
+    return bool(cast(Any, task.head).sides == 2)

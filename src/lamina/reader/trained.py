@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lamina.config.recipe import Recipe, TaskOptions
 from lamina.data.examples import Example, Sentence
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
-from lamina.model import Model
-from lamina.model.inference import TorchInference
-from lamina.runs.load import Trained
-from lamina.state_cache.dataset import Dataset
-from lamina.tasks.kind import DataLike, JsonObject, ScoreTable
+from lamina.runtime.engine import EngineInference
+from lamina.runtime.ready import ReadyModel
+from lamina.tasks.kind import DataLike, Examined, JsonObject, ScoreTable
 from lamina.tasks.registry import kind_of
 from lamina.utils.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from lamina.config.recipe import Recipe, TaskOptions
+    from lamina.model import Model
 
 
 class TrainedReader:
     """A trained model with its recipe, its tokenizer and the decision of each task."""
 
-    def __init__(self, trained: Trained) -> None:
+    def __init__(self, trained: ReadyModel) -> None:
         self.trained = trained
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe that the model was trained with."""
+        """The recipe that the model was trained with. Without torch, only its fields that predictions need."""
         return self.trained.recipe
 
     @property
+    def backend(self) -> str:
+        """What runs the model, and its number format, such as "onnx, int8"."""
+        return self.trained.engine.name
+
+    @cached_property
     def model(self) -> Model:
-        """The torch module, in eval mode."""
-        return self.trained.model
+        """The torch module, in eval mode. With another backend it is loaded when it is first used."""
+        from lamina.runs.load import as_torch
+
+        return as_torch(self.trained).model
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -171,9 +180,9 @@ class TrainedReader:
     def _outputs(self, name: str, options: TaskOptions, examples: Sequence[Any], progress: Progress) -> tuple[Any, ...]:
         """Return the arguments of `Kind.score` and `Kind.predict`."""
         kind = kind_of(options)
-        dataset = Dataset(examples, kind.windows(examples, self.tokenizer, options, self.recipe.window))
-        outputs = kind.outputs(TorchInference(self.model, name, progress=progress), dataset)
-        return outputs, dataset, self.trained.settings(name), self.trained.decision(name)
+        data = Examined(examples, kind.windows(examples, self.tokenizer, options, self.recipe.window))
+        outputs = kind.outputs(EngineInference(self.trained.engine, name, progress), data)
+        return outputs, data, self.trained.settings(name), self.trained.decision(name)
 
 
 def check_text(name: str, text: str) -> None:

@@ -16,16 +16,18 @@ from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.runs.exported_settings import FIELD, ExportedSettings
-from lamina.runs.load import Trained
+from lamina.runs.load import as_torch
+from lamina.runtime.ready import ReadyModel
 from lamina.utils.checksums import crc32_of
 from lamina.utils.files import check_new, make_folder, replacing, write_atomically, write_json
 
 
-def export(trained: Trained, out: Path) -> None:
+def export(model: ReadyModel, out: Path) -> None:
     """Write a folder that ``AutoModelForQuestionAnswering`` and ``AutoTokenizer`` load. LoRA is merged into the weights.
 
     The table `lamina` in its config.json holds the decision, so that `lamina.load` of the folder answers as the run does.
     """
+    trained = as_torch(model)
     head = exportable_head(trained.model)
     encoder = merged(trained.model.encoder)
     check_new(out, "export into a new folder")

@@ -15,7 +15,7 @@ from lamina.answers.decode import AnswerOptions
 from lamina.data.windows import WindowOptions
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.utils.checksums import crc32_of
-from lamina.utils.files import read_json
+from lamina.utils.files import is_file, read_json
 
 FIELD = "lamina"  # of config.json
 
@@ -45,7 +45,7 @@ def read_settings(folder: Path) -> ExportedSettings | None:
         place = ".".join(map(str, (FIELD, *problem["loc"])))
         raise LaminaError(f"{file}: {place}: {problem['msg']}. Fix: export the run again") from None
     weights = folder / "model.safetensors"
-    if not weights.is_file() or crc32_of(weights) != settings.weights:
+    if not is_file(weights) or crc32_of(weights) != settings.weights:
         message = (
             f"{file}: the threshold and calibration were fitted for other weights than those of the folder, "
             "so the defaults are used. Fix: export the run again"

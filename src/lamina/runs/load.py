@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 
-from lamina.answers.decisions import Decision, SpanDecision, read_decision
+from lamina.answers.decisions import read_decision
 from lamina.config.build import build_model
 from lamina.config.parse import parse_recipe
-from lamina.config.recipe import Recipe
+from lamina.config.train_options import choose_device, choose_precision
 from lamina.data.tokenizer import Tokenizer
 from lamina.data.windows import WindowOptions
 from lamina.encoder import load as encoders
@@ -23,63 +22,66 @@ from lamina.encoder.load import load_tokenizer
 from lamina.errors import LaminaError
 from lamina.heads import SpanHead
 from lamina.model import Model
+from lamina.model.inference import TorchEngine
 from lamina.model.weights import load_weights
 from lamina.runs.exported_settings import read_settings
-from lamina.tasks.registry import kind_of, tasks_of
-from lamina.tasks.spans import SPANS
-from lamina.utils.files import expanded
+from lamina.runtime.ready import ReadyModel
+from lamina.tasks.registry import kind_of
+from lamina.utils.files import exists, expanded, is_file
 from lamina.utils.run_folder import Run
 from lamina.utils.shipped import model_folder
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A trained model in eval mode, with its recipe, tokenizer and decisions."""
+@dataclass(frozen=True, kw_only=True)
+class Trained(ReadyModel):
+    """A trained model as a torch module in eval mode."""
 
-    recipe: Recipe
     model: Model
-    tokenizer: Tokenizer
-    decisions: Mapping[str, Decision] = field(default_factory=dict)  # by task; the default of its kind where there is none
-    run: Run | None = None  # the folder that it was loaded from; None for a checkpoint of another library
-    language: str | None = None  # of the texts that it was trained on, such as "en"; None if unknown
-
-    def decision(self, task: str) -> Decision:
-        """Return the decision of a task, which turns its outputs into predictions."""
-        return self.decisions.get(task) or kind_of(self.recipe.tasks[task]).decision()
-
-    def find_spans(self) -> str | None:
-        """Return the name of the task that answers questions with spans, or None."""
-        return next(iter(tasks_of(self.recipe, SPANS)), None)
 
     @property
-    def span_task(self) -> str:
-        """The name of the task that answers questions with spans. Raises LaminaError if there is none."""
-        name = self.find_spans()
-        if name is None:
-            raise LaminaError(
-                f"model: does not answer questions with spans; its heads: {self.heads}. Fix: use a model with a span head"
-            )
-        return name
+    def engine(self) -> TorchEngine:
+        """What runs the model."""
+        return TorchEngine(self.model)
 
     @property
-    def span_decision(self) -> SpanDecision:
-        return self.span_decision_of(self.span_task)
+    def shape(self) -> str:
+        """The family and the size of the encoder, as text."""
+        config = self.model.encoder.config
+        return f"{config.family}, {config.layers} layers x {config.hidden}"
 
-    def span_decision_of(self, task: str) -> SpanDecision:
-        """Return the decision of a span task."""
-        decision = self.decision(task)
-        assert isinstance(decision, SpanDecision)
-        return decision
 
-    @property
-    def heads(self) -> str:
-        """The types of all heads, separated by commas."""
-        return ", ".join(task.head.type for task in self.recipe.tasks.values())
+def as_torch(trained: ReadyModel) -> Trained:
+    """Return a model as a torch module, loaded from its folder if another engine runs it, with its present decisions."""
+    if isinstance(trained, Trained):
+        return trained
+    assert trained.run is not None
+    if not trained.run.model.is_file():
+        raise LaminaError(
+            f"{trained.run.path}: holds graphs only, no model.safetensors, so torch cannot load it. "
+            "Fix: name the run that it was exported from"
+        )
+    found = load_trained(trained.run.path, torch.device("cpu"))
+    return replace(found, decisions=trained.decisions)
 
-    def settings(self, task: str) -> Any:
-        """Return the settings that decode the outputs of a task."""
-        options = self.recipe.tasks[task]
-        return kind_of(options).settings(self.recipe, options, self.tokenizer)
+
+def load_for_reading(
+    name: str | Path,
+    device: str,
+    threads: int | None,
+    *,
+    precision: Literal["float32", "bfloat16"],
+    allow_pickle: bool,
+    tokenizer: str | None,
+    revision: str | None,
+    token: str | bool | None,
+) -> Trained:
+    """Return a model on a device, in a number format. The arguments are those of `lamina.load`."""
+    if threads:
+        torch.set_num_threads(threads)
+    place = choose_device(device)
+    trained = load_trained(name, place, allow_pickle=allow_pickle, tokenizer=tokenizer, revision=revision, token=token)
+    trained.model.precision = choose_precision(precision, place)
+    return trained
 
 
 def load_trained(
@@ -93,17 +95,20 @@ def load_trained(
 ) -> Trained:
     """Return a finished run, or a checkpoint with a trained span head. `name` is a folder or a hub id."""
     folder = model_folder(name)
-    on_hub = not folder.exists() and encoders.HUB_ID.fullmatch(str(name)) is not None
+    on_hub = not exists(folder) and encoders.HUB_ID.fullmatch(str(name)) is not None
     if on_hub:
         folder = download(str(name), pretrained=True, allow_pickle=allow_pickle, revision=revision, token=token)
     elif revision is not None:
         raise LaminaError(f"{name}: a folder has no revisions. Fix: leave revision out, or name a hub id owner/name")
-    if Run(folder).recipe.is_file() or Run(folder).exists:
+    if is_file(Run(folder).recipe) or Run(folder).exists:
         if tokenizer not in (None, str(name)) and expanded(str(tokenizer)).resolve() != folder.resolve():
             raise LaminaError(f"{name}: a run has its own tokenizer. Fix: leave out {tokenizer!r}")
         with torch.random.fork_rng(devices=[]):  # building draws random weights, which is not the caller's business
             return _load_run(folder, device, allow_pickle=allow_pickle, token=token)
-    if not (folder / "config.json").is_file():
+    if is_file(folder / "ensemble.json"):
+        what = "is an ensemble, which holds answers but no model"
+        raise LaminaError(f"{name}: {what}. Fix: name one of its runs, or average them with `lamina average`")
+    if not is_file(folder / "config.json"):
         other = "" if on_hub else ", and no hub id owner/name"
         raise LaminaError(
             f"{name}: not a run folder (it has no run.json), not a checkpoint (it has no config.json){other}. "
@@ -139,7 +144,14 @@ def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: st
     info, where = run.read_info(), str(run.info)
     fitted = info.get("tasks")
     decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
-    return Trained(recipe, model.eval(), Tokenizer(run.tokenizer), decisions, run, info.get("language"))
+    return Trained(
+        recipe=recipe,
+        model=model.eval(),
+        tokenizer=Tokenizer(run.tokenizer),
+        decisions=decisions,
+        run=run,
+        language=info.get("language"),
+    )
 
 
 def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.device) -> Trained:
@@ -174,4 +186,4 @@ def _load_checkpoint(name: str, options: encoders.EncoderOptions, device: torch.
         ) from None
     decisions = {} if settings is None else {"main": settings.decision}
     language = None if settings is None else settings.language
-    return Trained(recipe, model.eval(), load_tokenizer(source), decisions, language=language)
+    return Trained(recipe=recipe, model=model.eval(), tokenizer=load_tokenizer(source), decisions=decisions, language=language)

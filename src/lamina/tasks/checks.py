@@ -14,6 +14,8 @@ from lamina.model import Model
 from lamina.tasks.kind import FileCache
 from lamina.tasks.registry import kind_of
 
+MOST_PARAMETERS = 2**34  # 64 GB of weights
+
 
 def resolved(recipe: Recipe, files: FileCache | None = None) -> Recipe:
     """Return the recipe with the fields that are read from its data, such as labels."""
@@ -39,11 +41,26 @@ def build_on_meta(recipe: Recipe, source: encoders.Source | None = None) -> Mode
         except LaminaError as error:
             raise LaminaError(of_task(name, str(error))) from None
     build_losses(recipe)
-    with torch.device("meta"):
-        model = build_model(recipe, encoders.build(source)).train()
+    model = _built(recipe, source)
     start_heads(recipe, model)
     for name, task in recipe.tasks.items():
         _check_dropout(name, task, dropping=drops(model.encoder) or drops(model.tasks[name]))
+    return model
+
+
+def _built(recipe: Recipe, source: encoders.Source) -> Model:
+    """Return the model on the meta device. Sizes that no machine has memory for raise LaminaError."""
+    fix = "lower the sizes in the tables encoder, tune, mixer and head"
+    try:
+        with torch.device("meta"):
+            model = build_model(recipe, encoders.build(source)).train()
+    except (RuntimeError, OverflowError) as error:
+        if "overflow" not in str(error).lower():
+            raise
+        raise LaminaError(f"model: a size of the recipe is too large for any tensor. Fix: {fix}") from None
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if count > MOST_PARAMETERS:
+        raise LaminaError(f"model: would have {count:,} parameters, more than {MOST_PARAMETERS:,}. Fix: {fix}")
     return model
 
 

@@ -38,6 +38,14 @@ class Data(Protocol[E_co]):
     def windows(self) -> Windows: ...
 
 
+@dataclass(frozen=True)
+class Examined(Generic[E_co]):
+    """Examples that are predicted or scored, and their windows."""
+
+    examples: Sequence[E_co]
+    windows: Windows
+
+
 class Splits(NamedTuple, Generic[E]):
     """The examples of a task: those to train on, those to fit the decision on, and those to score."""
 

@@ -33,7 +33,8 @@ from lamina.utils.arrays import Doubles
 from lamina.utils.run_folder import Run
 
 if TYPE_CHECKING:
-    from lamina.config.recipe import DataOptions, Recipe, TaskOptions
+    from lamina.config.data_options import DataOptions
+    from lamina.config.recipe import Recipe, TaskOptions
     from lamina.config.train_options import TrainOptions
 
 MAPS: Final[tuple[Literal["bins", "cut"], ...]] = ("bins", "cut")

@@ -1,0 +1,107 @@
+"""Load an exported model without torch."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from lamina.answers.decisions import read_decision
+from lamina.data.tokenizer import Tokenizer
+from lamina.errors import LaminaError
+from lamina.runtime.engine import Engine
+from lamina.runtime.manifest import Manifest, has_manifest, read_manifest
+from lamina.runtime.onnx_engine import OnnxEngine
+from lamina.runtime.ready import ReadyModel
+from lamina.runtime.settings import read_view
+from lamina.tasks.registry import kind_of
+from lamina.utils.run_folder import Run
+
+Backend = Literal["auto", "torch", "onnx"]
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported(ReadyModel):
+    """An exported model, and the engine that runs its graphs."""
+
+    runs: Engine
+    shape_text: str
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the model."""
+        return self.runs
+
+    @property
+    def shape(self) -> str:
+        """The family and the size of the encoder, as text."""
+        return self.shape_text
+
+
+def wants_export(folder: Path, backend: Backend, precision: Precision, *, device: str, plain: bool) -> bool:
+    """Return whether to run the graphs of a folder.
+
+    Args:
+        folder: The folder of the model; it may not exist.
+        backend: As for `lamina.load`. With "auto", a folder with graphs is run without torch.
+        precision: As for `lamina.load`.
+        device: As for `lamina.load`. "auto" with a graphics processor is torch's.
+        plain: Whether the caller changes nothing that only torch can change, such as the tokenizer.
+
+    Raises:
+        LaminaError: The backend cannot run this model or this number format.
+    """
+    if backend == "torch":
+        return False
+    if backend == "auto":
+        fits = plain and precision != "bfloat16" and device in ("auto", "cpu")
+        return fits and has_manifest(folder) and not _graphics(device)
+    if not has_manifest(folder):
+        raise LaminaError(f"{folder}: was not exported for {backend}. Fix: run `lamina export {folder} OUT --to onnx`")
+    if precision == "bfloat16" or device not in ("auto", "cpu"):
+        what = f"precision {precision!r}" if precision == "bfloat16" else f"device {device!r}"
+        raise LaminaError(f"{what}: only torch has it, not {backend}. Fix: leave it out, or choose the backend torch")
+    return True
+
+
+def load_exported(folder: Path, precision: Precision, threads: int | None) -> Exported:
+    """Return the model of a folder with graphs.
+
+    Raises:
+        LaminaError: The folder is damaged, or has no graph in this number format.
+    """
+    run = Run.open(folder)
+    run.check_files()
+    manifest = read_manifest(folder)
+    heads = {name: task.head for name, task in manifest.tasks.items()}
+    view = read_view(run.read_recipe(), heads, str(run.recipe))
+    info, where = run.read_info(), str(run.info)
+    fitted = info.get("tasks")
+    recipe = cast(Any, view)  # the fields of a recipe that predictions need
+    decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
+    return Exported(
+        recipe=recipe,
+        tokenizer=Tokenizer(run.tokenizer),
+        decisions=decisions,
+        run=run,
+        language=info.get("language"),
+        runs=_engine(folder, manifest, precision, threads),
+        shape_text=manifest.shape,
+    )
+
+
+def _engine(folder: Path, manifest: Manifest, precision: Precision, threads: int | None) -> Engine:
+    known = manifest.precisions
+    chosen = known[-1] if precision == "auto" else precision
+    if chosen not in known:
+        raise LaminaError(
+            f"{folder}: was exported in {' and '.join(known)}, not in {chosen}. Fix: leave the precision out, or export again"
+        )
+    return OnnxEngine(folder, manifest, cast(Any, chosen), threads)
+
+
+def _graphics(device: str) -> bool:
+    """Return whether there is a graphics processor that torch, if it is installed, would use for `device` = "auto"."""
+    return device == "auto" and Path("/dev/nvidiactl").exists() and importlib.util.find_spec("torch") is not None
