@@ -77,7 +77,7 @@ def reader_with(mixer: Any) -> Reader:
     with torch.no_grad():
         for parameter in model.tasks["main"].parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    trained = Trained(recipe, model, tiny.tokenizer())
+    trained = Trained(recipe=recipe, model=model, tokenizer=tiny.tokenizer())
     median = float(np.median([prediction.null_odds for prediction in Reader(trained).predict(tiny.corpus(3))]))
     return Reader(replace(trained, decisions={"main": SpanDecision(threshold=median)}))
 

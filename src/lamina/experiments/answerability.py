@@ -20,7 +20,7 @@ from lamina.errors import LaminaError
 from lamina.experiments.analysis.saved_tasks import SavedAnswerability, open_tasks
 from lamina.scoring.answerability import score_answerability
 from lamina.utils.arrays import Bools, Doubles
-from lamina.utils.files import make_folder, read_json, write_json
+from lamina.utils.files import is_file, make_folder, read_json, write_json
 from lamina.utils.run_folder import Run, read_object
 
 ROUTE: Final = "probabilities"  # `route` in the ensemble.json of such an ensemble
@@ -48,7 +48,7 @@ class Classified:
 def classifies(path: Path) -> bool:
     """Return whether a folder is a run or an ensemble that classifies questions, and does not answer them with spans."""
     about = path / "ensemble.json"
-    if about.is_file():
+    if is_file(about):
         return bool(read_object(about).get("route") == ROUTE)
     return _task(path) is not None
 
@@ -106,7 +106,7 @@ def _task(path: Path) -> str | None:
 
 def _read(path: Path, data: str | None) -> Classified:
     about = path / "ensemble.json"
-    if not about.is_file():
+    if not is_file(about):
         saved = open_tasks(path, data=data, task=_task(path))
         (only,) = (one for one in saved.values() if isinstance(one, SavedAnswerability))
         return Classified(path, only.examples, np.asarray(only.impossible, np.float64))

@@ -25,12 +25,13 @@ from lamina.data.examples import Example
 from lamina.errors import LaminaError
 from lamina.experiments.answerability import classifies, read_classified
 from lamina.runs.scored_run import ScoredRun, same_questions
+from lamina.scoring.equivalence import equivalence
 from lamina.scoring.nbest import ranked_texts
 from lamina.scoring.predictions import by_question, references, several_contexts, whole_questions
 from lamina.scoring.significance import Clusters, compare_scores
 from lamina.scoring.squad import question_scores
 from lamina.utils.arrays import Doubles
-from lamina.utils.files import read_json
+from lamina.utils.files import is_file, read_json
 from lamina.utils.run_folder import Run
 
 Metric = Literal["f1", "exact"]
@@ -57,6 +58,7 @@ def compare(
     at: ThresholdAt = "tuned",
     clusters: Together = "context",
     per: Per = "context",
+    equivalent_within: float | None = None,
 ) -> dict[str, Any]:
     """Return whether `b` answers better than `a`, two runs or ensembles that were scored on the same questions.
 
@@ -68,18 +70,21 @@ def compare(
         at: The threshold for "no answer": each run's own ("tuned"), or 0 ("zero").
         clusters: Which questions form a cluster.
         per: What is scored if questions have several contexts: each context, or the question over all of them.
+        equivalent_within: Also test whether the two are equivalent: whether they differ by less than so many points.
 
     Returns:
         The arguments, and the tables `overall`, `HasAns` and `NoAns`. The last two are left out with fewer than two clusters.
         A table has the official scores `a` and `b` in percent, and their `difference`, b minus a. It also has the 95%
         interval of the difference, `low` to `high`, the `p` value, the `verdict` on b, and the numbers of `questions` and
-        `clusters`. `needed` is the number of questions that would show a difference of this size with 80% probability.
+        `clusters`. With `equivalent_within`, the table `equivalence` has the verdict of that test, its 90% interval and the
+        number of answers that differ. `needed` is the number of questions that would show a difference of this size with
+        80% probability.
 
     Raises:
         LaminaError: A folder is not a scored run or ensemble, or the two were scored on different questions.
     """
     if classifies(a) and classifies(b):
-        return _compare_classified(a, b, data, at, clusters, per)
+        return _compare_classified(a, b, data, at, clusters, per, equivalent_within)
     sides = [_Side.open(path) for path in (a, b)]
     examples = same_questions([side.scored for side in sides], data)
     if per == "question" and not several_contexts(examples):
@@ -88,17 +93,100 @@ def compare(
     examples = examples if per == "context" else whole_questions(examples)
     scores = [_question_scores(texts, examples, side.path, metric) for texts, side in zip(answers, sides, strict=True)]
     about = {"a": str(a), "b": str(b), "metric": metric, "at": at, "clusters": clusters, "per": per}
-    return {**about, **_groups(scores, examples, clusters)}
+    found = {**about, **_groups(scores, examples, clusters)}
+    if equivalent_within is not None:
+        changed = sum(answers[0][example.id] != answers[1][example.id] for example in examples)
+        found["equivalence"] = equivalence_table(scores[0], scores[1], equivalent_within, examples, clusters, changed)
+    return found
 
 
-def _compare_classified(a: Path, b: Path, data: str | None, at: ThresholdAt, clusters: Together, per: Per) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ItemScores:
+    """The scores of runs on each question of their dev set, [N] for each folder, and the number of each question's cluster."""
+
+    metric: str
+    scores: Mapping[Path, Doubles]
+    clusters: Clusters
+
+
+def item_scores(paths: Sequence[Path], *, metric: Metric = "f1", data: str | None = None) -> ItemScores:
+    """Return the scores of runs and ensembles on each question, at their own thresholds. Clusters are contexts.
+
+    Runs that classify questions have 1 for a right class, else 0. Questions with several contexts are scored over all of them.
+
+    Args:
+        paths: Folders of runs or ensembles that were scored on the same questions.
+        metric: The official score of answers.
+        data: The dev set, if it is no longer at the path in the first recipe.
+
+    Raises:
+        LaminaError: A folder has no saved predictions, or the folders were scored on different questions.
+    """
+    if all(classifies(path) for path in paths):
+        classified = read_classified(paths, data)
+        clusters = _numbered([example.context for example in classified[0].examples])
+        return ItemScores("accuracy", {side.path: side.right for side in classified}, clusters)
+    sides = [_Side.open(path) for path in paths]
+    examples = same_questions([side.scored for side in sides], data)
+    several = several_contexts(examples)
+    texts = [side.question_texts("tuned", examples) if several else side.texts("tuned") for side in sides]
+    examples = whole_questions(examples) if several else examples
+    found = {side.path: _question_scores(one, examples, side.path, metric) for one, side in zip(texts, sides, strict=True)}
+    return ItemScores(metric, found, _numbered([example.context for example in examples]))
+
+
+def _compare_classified(
+    a: Path, b: Path, data: str | None, at: ThresholdAt, clusters: Together, per: Per, margin: float | None
+) -> dict[str, Any]:
     """Return the comparison of two runs that classify questions, by their accuracy."""
     for option, value, default in (("--at", at, "tuned"), ("--per", per, "context")):
         if value != default:
             raise LaminaError(f"{option} {value}: is for answers, but these runs classify questions. Fix: leave {option} out")
     sides = read_classified([a, b], data)
     about = {"a": str(a), "b": str(b), "metric": "accuracy", "at": at, "clusters": clusters, "per": per}
-    return {**about, **_groups([side.right for side in sides], sides[0].examples, clusters)}
+    scores, examples = [side.right for side in sides], sides[0].examples
+    found = {**about, **_groups(scores, examples, clusters)}
+    if margin is not None:
+        changed = int((scores[0] != scores[1]).sum())
+        found["equivalence"] = equivalence_table(scores[0], scores[1], margin, examples, clusters, changed)
+    return found
+
+
+def equivalence_table(
+    a: Doubles, b: Doubles, margin: float, examples: Sequence[Example], clusters: Together, changed: int
+) -> dict[str, Any]:
+    """Return the test of equivalence of scores from 0 to 1, with all numbers in points.
+
+    Args:
+        a: [N] the scores of one side.
+        b: [N] those of the other.
+        margin: The least difference that matters, in points.
+        examples: The N questions.
+        clusters: Which questions form a cluster.
+        changed: The number of questions with different answers.
+    """
+    of = _numbered([_TOGETHER[clusters](example) for example in examples])
+    found = equivalence(100 * a, 100 * b, margin, of)
+    return {
+        "margin": margin,
+        "verdict": found.verdict,
+        "difference": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "questions": found.items,
+        "changed": changed,
+    }
+
+
+def equivalence_line(table: Mapping[str, Any], label: str = "F1") -> str:
+    """Return the table `equivalence` as a line of text."""
+    verdicts = {
+        "equivalent": f"equivalent within {table['margin']:g} {label}",
+        "different": f"different by more than {table['margin']:g} {label}",
+        "undecided": f"undecided: too few questions to show that they are equivalent within {table['margin']:g} {label}",
+    }
+    interval = f"{table['difference']:+.2f}, 90% interval {table['low']:+.2f} to {table['high']:+.2f}"
+    return f"{verdicts[table['verdict']]} ({interval}); {table['changed']:,} of {table['questions']:,} answers differ"
 
 
 def _groups(scores: Sequence[Doubles], examples: Sequence[Example], clusters: Together) -> dict[str, Table]:
@@ -131,9 +219,10 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         more = "more" if overall["difference"] > 0 else "less"
         first = (
             f"not distinguishable: {b} has {size:.2f} {label} {more} than {a}, {scores} ({known}); a test that shows such a "
-            f"difference needs about {_rounded_up(overall['needed']):,} questions"
+            f"difference needs about {rounded_up(overall['needed']):,} questions"
         )
-    return [first, *(_group_line(name, label, result[name]) for name in GROUPS[1:] if name in result)]
+    groups = [_group_line(name, label, result[name]) for name in GROUPS[1:] if name in result]
+    return [first, *groups, *([equivalence_line(result["equivalence"], label)] if "equivalence" in result else [])]
 
 
 @dataclass(frozen=True)
@@ -147,7 +236,7 @@ class _Side:
     @classmethod
     def open(cls, path: Path) -> _Side:
         about = path / "ensemble.json"
-        if not about.is_file():
+        if not is_file(about):
             return cls(path, ScoredRun.open(path), is_ensemble=False)
         try:
             first = Path(read_json(about)["runs"][0]["path"])
@@ -233,10 +322,10 @@ def _interval(group: Mapping[str, Any]) -> str:
     return f"95% interval {group['low']:+.2f} to {group['high']:+.2f}, {p}"
 
 
-def _rounded_up(number: int) -> int:
+def rounded_up(number: int) -> int:
     """Return the number rounded up to two digits.
 
-    >>> _rounded_up(38_211), _rounded_up(7)
+    >>> rounded_up(38_211), rounded_up(7)
     (39000, 7)
     """
     unit = int(10 ** max(0, len(str(number)) - 2))

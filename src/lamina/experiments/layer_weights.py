@@ -21,14 +21,16 @@ from lamina.answers.decode import Candidate, Prediction, decode
 from lamina.data.batches import Batch
 from lamina.data.examples import Example
 from lamina.data.logits import SpanLogits
+from lamina.data.padding import places
 from lamina.data.question_types import QUESTION_TYPES, question_type
 from lamina.data.windows import Windows, cut_examples, tokens_of
 from lamina.errors import LaminaError
 from lamina.heads import SpanOutputs
 from lamina.mixers import weighing
 from lamina.model import Model
-from lamina.model.inference import each_batch, places
-from lamina.runs.load import Trained
+from lamina.model.inference import each_batch
+from lamina.runs.load import Trained, as_torch
+from lamina.runtime.ready import ReadyModel
 from lamina.utils.arrays import Doubles, Floats, Longs
 from lamina.utils.drawing import heat, png, shades
 from lamina.utils.files import make_folder, write_atomically
@@ -86,10 +88,11 @@ class Layers:
 
 
 def look_at_layers(
-    trained: Trained, examples: Sequence[Example], *, example: str | None = None, progress: Progress | None = None
+    model: ReadyModel, examples: Sequence[Example], *, example: str | None = None, progress: Progress | None = None
 ) -> Layers:
     """Return the mean weights of the layers over questions, and all weights of one question (`example`, or the first)."""
     progress = progress or Silent()
+    trained = as_torch(model)
     task = trained.span_task
     name, weighed = trained.recipe.tasks[task].mixer.type, weighing(trained.model.task(task).mixer)
     if weighed is None:

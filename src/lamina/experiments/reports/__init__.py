@@ -1,0 +1,1 @@
+"""Show studies: the paper's tables with our numbers beside them, tests of every difference, and pictures."""
