@@ -1,0 +1,105 @@
+"""Run the service: with uvicorn, until it is stopped."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from lamina.errors import LaminaError
+from lamina.serving.service import State
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_GRACE: Final = 30  # seconds for what was accepted
+_IDLE: Final = 20  # seconds that a connection may be silent
+
+
+class _Server(uvicorn.Server):
+    """A server that ends its streams when it is stopped, and stops if no model can be loaded."""
+
+    def __init__(self, config: uvicorn.Config, state: State, address: str) -> None:
+        super().__init__(config)
+        self._state, self._address, self._said = state, address, False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._state.closing.set()
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._state.models.failure is not None:
+            self.should_exit = True
+        if self._state.models.ready and not self._said:
+            self._said = True
+            print(f"lamina: ready at {self._address}", file=sys.stderr, flush=True)
+        return await super().on_tick(counter)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 chooses a free one.
+
+    Raises:
+        LaminaError: The address is in use or is not of this machine.
+    """
+    found = None
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(2048)
+    except OSError as error:
+        if found is not None:
+            found.close()
+        raise LaminaError(
+            f"--port {port}: cannot be used: {error.strerror or error}. Fix: choose another --port or --host"
+        ) from None
+    return found
+
+
+def run(app: FastAPI, sock: socket.socket, path: str = "") -> None:
+    """Serve until Ctrl-C or SIGTERM. What was accepted is finished.
+
+    Raises:
+        LaminaError: A model cannot be loaded.
+    """
+    host, port = sock.getsockname()[:2]
+    shown = "localhost" if is_loopback(host) else host
+    address = f"http://[{shown}]:{port}/{path}" if ":" in shown else f"http://{shown}:{port}/{path}"
+    print(f"lamina: the page is at {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=64 << 10,
+        ws="none",
+    )
+    state: State = app.state.lamina
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # uvicorn raises its signal again after a shutdown in order
+    _Server(config, state, address).run([sock])
+    if state.models.failure is not None:
+        raise state.models.failure

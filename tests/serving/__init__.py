@@ -1,0 +1,1 @@
+"""The service: its queue, its limits, its project and its page."""
