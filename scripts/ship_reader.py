@@ -1,9 +1,11 @@
-"""Write a finished run into the package as the reader: weights in 8 bits, scores, a calibration plot and the model card.
+"""Write a finished run into the package as the reader: weights in 8 bits, graphs, scores, a plot and the model card.
 
     .venv/bin/python scripts/ship_reader.py runs/reader squad2-dev-cs224n tests/reader/five_documents.json
 
-The 8-bit model is scored on the dev set. If its F1 differs by more than 0.2 from that of the run, nothing is written. The old
-reader is replaced at the end. `scripts/reader_card.md` is the text of the card; its `{names}` are filled with measured values.
+The 8-bit weights are scored on the dev set by torch. If their F1 differs by more than 0.2 from that of the run, nothing is
+written. Then the graphs that compute in 8 bits are scored. The card and onnx.json tell whether their answers are equivalent.
+If they differ by more than 0.5 points, the reader gets graphs in float32 only. The old reader is replaced at the end.
+`scripts/reader_card.md` is the text of the card; its `{names}` are filled with measured values.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ import lamina
 from lamina.answers.calibration import calibration_error
 from lamina.data.examples import Example
 from lamina.data.sources import load_examples
+from lamina.reader.exporting import MARGIN, compare_precisions, note_equivalence
+from lamina.runs.load import as_torch
+from lamina.runs.onnx_folder import GraphOptions, calibration_windows, write_graphs
 from lamina.scoring.predictions import references, score_all
 from lamina.scoring.recalibration import replies_of
 from lamina.scoring.significance import bootstrap_interval
@@ -39,11 +44,11 @@ PLOT = "calibration.svg"
 
 
 def main(name: str, data: str, documents: str) -> None:
-    run = lamina.Reader(replace(lamina.load(name, device="cpu").trained, language="en"))
+    run = lamina.Reader(replace(as_torch(lamina.load(name, backend="torch", device="cpu").trained), language="en"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / READER
         run.save(folder, license="apache-2.0", weights="int8")
-        small = lamina.load(folder, device="cpu")
+        small = lamina.load(folder, backend="torch", device="cpu")
         examples = load_examples(data)
         began = time.monotonic()
         predictions = small.predict(examples)
@@ -68,12 +73,33 @@ def main(name: str, data: str, documents: str) -> None:
         reliability.draw(predictions, examples, small.calibration, folder / PLOT)
         card = CARD.read_text(encoding="utf-8").format(**measured)
         write_atomically(folder / "README.md", card.encode())
+        print(add_graphs(small, folder, examples))
         size = sum(file.stat().st_size for file in folder.iterdir())
         if size > LARGEST:
             raise SystemExit(f"the folder has {size:,} bytes, but {LARGEST:,} at most are shipped; nothing was written")
         shutil.rmtree(SHIPPED[READER], ignore_errors=True)
         shutil.copytree(folder, SHIPPED[READER])
     print(f"{SHIPPED[READER]}: {size / 1e6:.1f} MB\n{measured}")
+
+
+def add_graphs(small: lamina.Reader, folder: Path, examples: list[Example]) -> str:
+    """Write the graphs that read the weights of a folder, and whether 8 bits are equivalent; return that as text.
+
+    Args:
+        small: The reader of the folder, run by torch.
+        folder: The folder, complete but for its graphs.
+        examples: Labelled questions. 200 windows of the run's training data, not these, give the ranges of values.
+    """
+    trained = as_torch(small.trained)
+    write_graphs(trained, folder, GraphOptions(inside=False, windows=calibration_windows(trained)))
+    table = compare_precisions(small, folder, examples)
+    if abs(table["difference"]) > MARGIN:
+        for file in folder.glob("*_quantized.onnx"):
+            file.unlink()
+        write_graphs(trained, folder, GraphOptions(inside=False))
+        return f"graphs in float32 only, since 8 bits differ too much: {table['text']}"
+    note_equivalence(folder, table)
+    return str(table["text"])
 
 
 def described(
