@@ -98,7 +98,7 @@ def our_pipeline(folder: Path, asked: list[dict[str, str]]) -> tuple[Any, float]
     recipe = parse_recipe({"data": {"train": ""}})
     source = encoders.find(recipe.encoder)
     model = build_model(recipe, encoders.load(source)).eval()
-    export(Trained(recipe, model, Tokenizer(source.tokenizer)), folder / "model")
+    export(Trained(recipe=recipe, model=model, tokenizer=Tokenizer(source.tokenizer)), folder / "model")
     cutting = Cutting(
         [pair["question"] for pair in asked],
         [pair["context"] for pair in asked],

@@ -9,7 +9,7 @@
 `train` trains a recipe on files or on rows in memory and returns a `Run`. `load` returns a `Reader`, which answers,
 classifies, compares and embeds, and which can be calibrated, saved and uploaded to the hub. `fit` adapts a model to a few
 of your own questions or sentences. `evaluate` scores a model. `read_document` reads the text of a file. `pipeline` is the
-drop-in for the question-answering pipeline that transformers removed.
+drop-in for the question-answering pipeline that transformers removed. `study` trains all rows of a table.
 
 The names in ``lamina.__all__`` and the public methods of these classes are stable: a minor version does not break them.
 Modules below `lamina` are not part of this promise; see docs/stability.md. Every name is imported when it is first used, so
@@ -34,6 +34,8 @@ __all__ = [
     "Recipe",
     "Reply",
     "Run",
+    "StudyRow",
+    "StudyTable",
     "__version__",
     "evaluate",
     "fit",
@@ -41,6 +43,7 @@ __all__ = [
     "pipeline",
     "read_document",
     "read_recipe",
+    "study",
     "train",
 ]
 
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     from lamina.config.recipe import Recipe
     from lamina.data.examples import Example
     from lamina.errors import LaminaError, LaminaWarning
+    from lamina.experiments.studies.results import StudyRow, StudyTable
+    from lamina.experiments.studies.run_study import study
     from lamina.fitting.fit import fit
     from lamina.fitting.results import Fitted
     from lamina.reader.documents import Document, read_document
@@ -74,12 +79,15 @@ _HOMES = {
     "Recipe": "config.recipe",
     "Reply": "reader.replies",
     "Run": "utils.run_folder",
+    "StudyRow": "experiments.studies.results",
+    "StudyTable": "experiments.studies.results",
     "evaluate": "reader.load",
     "fit": "fitting.fit",
     "load": "reader.load",
     "pipeline": "reader.pipeline",
     "read_document": "reader.documents",
     "read_recipe": "config.parse",
+    "study": "experiments.studies.run_study",
     "train": "training.trainer",
 }
 
@@ -89,7 +97,14 @@ def __getattr__(name: str) -> object:
 
     if name not in _HOMES:
         raise AttributeError(f"module 'lamina' has no attribute {name!r}")
-    return getattr(import_module(f"lamina.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"lamina.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        from lamina.utils.extras import TORCH, is_of, missing_torch
+
+        if not is_of(error, TORCH):
+            raise
+        raise missing_torch(f"lamina.{name}") from None
 
 
 def __dir__() -> list[str]:

@@ -231,7 +231,7 @@ def test_the_advice_of_a_problem_works_as_it_is_written(tmp_path: Path, monkeypa
     advice = lamina("data", "check", "own/train.csv").out.splitlines()[0].partition("Fix: run lamina ")[2].split()
     assert advice == ["data", "clean", "own/train.csv"]
     before = Path("own/train.csv").read_bytes()
-    assert lamina(*advice).out.endswith("own/train-clean.json: 1 questions, 1 problems repaired, 1 left out\n")
+    assert lamina(*advice).out.endswith("own/train-clean.json: 1 question, 1 problem repaired, 1 left out\n")
     assert lamina("data", "check", "own/train-clean.json").code == 0 and Path("own/train.csv").read_bytes() == before
     assert json.loads(lamina("data", "clean", "own/train.csv.gz", "--json").out)["out"] == "own/train-clean.json"
     assert json.loads(lamina("data", "clean", "own:dev", "--json").out)["out"] == "dev-1-clean.json"

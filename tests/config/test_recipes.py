@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from lamina.config.bundled import pretraining_folder, recipe_names, recipe_path, recipes_folder, space_path, spaces_folder
+from lamina.config.bundled import (
+    pretraining_folder,
+    recipe_names,
+    recipe_path,
+    recipes_folder,
+    space_path,
+    spaces_folder,
+    studies_folder,
+)
 from lamina.config.parse import read_recipe
 from lamina.config.recipe import Recipe, TaskOptions
 from lamina.data.squad import to_squad
@@ -26,7 +34,7 @@ from lamina.utils.files import read_json
 from tests import tiny
 
 FEED_FORWARD = re.compile(r"up\.(\w+\.)?bias")  # one module of each layer; LoRA wraps its linear map
-REAL_ENCODER = ("quickstart", "sentences")  # the other recipes train a tiny encoder here
+REAL_ENCODER = ("quickstart", "sentences", "reader/mixed")  # the other recipes train a tiny encoder here
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -62,6 +70,7 @@ def test_recipes_of_other_commands_have_separate_lists() -> None:
         *recipe_names(),
         *(f"spaces/{name}" for name in spaces),
         *(f"pretraining/{name}" for name in pretraining),
+        *(f"studies/{name}" for name in recipe_names(studies_folder())),
     }
     folder = recipes_folder()
     assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml")} == names
@@ -198,6 +207,7 @@ def brief_settings(recipe: Recipe, folder: Path) -> list[str]:
     epochs = 3 if distils else 2 if ramps else 0.5  # distillation begins after two steps at most, ramps after an epoch
     settings = ["data.holdout=0.3", f"train.epochs={epochs}", "train.threads=1"]
     settings += ["terms.distil.window=1"] if distils else []
+    settings += ["data.held_out=none"] if any(task.data.held_out for task in tasks) else []
     if any(task.augment.unanswerable for task in tasks):  # the few texts are not similar
         settings += ["augment.unanswerable.share=0.3", 'augment.unanswerable.kinds=["antonym"]']
     settings += ["mixer.1.size=32"] if any(isinstance(task.mixer, StagesOptions) for task in tasks) else []  # 386 is slow

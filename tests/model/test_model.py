@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lamina.data.batches import Batch, make_batch, pack
+from lamina.data.batches import Batch, make_batch
 from lamina.data.hidden_states import HiddenStack
+from lamina.data.padding import pack
 from lamina.encoder import families
 from lamina.encoder.blocks import Encoder
 from lamina.heads import SpanHead, SpanOutputs

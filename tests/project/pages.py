@@ -13,7 +13,7 @@ from tests.checkout import ROOT
 
 DOCS = ROOT / "docs"
 TECHNIQUES = DOCS / "techniques"
-REASONS = ("needs the hub", "needs mlflow")  # why a block may be left out
+REASONS = ("needs the hub", "needs mlflow", "needs wandb")  # why a block may be left out
 _NOT_RUN = re.compile(r"^<!-- not run: (.+?) -->\n(```python\n.*?^```)$", re.MULTILINE | re.DOTALL)
 
 

@@ -42,7 +42,14 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
         ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),
+        ("runtimes.py", ["--questions", "4"], ["onnx-float32", "onnx-int8"]),
         ("augmenting.py", ["--questions", "12", "--epochs", "2"], ["eda", "unanswerable"]),
+        ("study_of_heads.py", ["--questions", "60", "--heads", "2", "--epochs", "0.5"], ["study-of-heads"]),
+        (
+            "serving.py",
+            ["--questions", "4", "--seconds", "1", "--overload", "1"],
+            ["clients-32", "one-client", "p99-at-70%", "memory"],
+        ),
         ("mlm_throughput.py", ["--texts", "3", "--seconds", "0"], ["run_mlm-default", "run_mlm-default-at-its-length"]),
     ],
 )

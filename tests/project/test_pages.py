@@ -16,6 +16,8 @@ import pytest
 import lamina as lamina_package
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import TYPES
+from lamina.experiments.studies.plan import plan_study
+from lamina.experiments.studies.study_file import Study
 from lamina.experiments.tuning.space import parse_space
 from lamina.pretraining.pretrain_recipe import parse_pretrain_recipe
 from lamina.tasks.checks import build_on_meta
@@ -65,6 +67,9 @@ def test_the_recipes_of_a_page_are_valid(page: Path) -> None:
         values = tomllib.loads(text)
         if page.name == "pretrain.md":
             parse_pretrain_recipe(values)
+        elif page.name == "studies.md":
+            plan = plan_study(Study.model_validate(values), "desk", Path("out"))
+            assert len(plan.jobs) == 6 * 3
         elif page.name == "tune.md":
             assert len(parse_space(values).space) == 2
         else:

@@ -33,11 +33,13 @@ QUESTIONS = (
     "README.md",
     "docs/index.md",
     "docs/ask.md",
+    "docs/serve.md",
     "docs/train.md",
     "docs/fit.md",
     "docs/train-less.md",
     "docs/several-texts.md",
     "docs/evaluate.md",
+    "docs/runtime.md",
     "docs/calibrate.md",
     "docs/analyze.md",
     "docs/migrating.md",
@@ -45,7 +47,7 @@ QUESTIONS = (
     "docs/techniques/augmentation.md",
     "docs/techniques/schedules.md",
 )
-SENTENCES = ("docs/sentences.md", "docs/pretrain.md", "docs/tune.md")
+SENTENCES = ("docs/sentences.md", "docs/pretrain.md", "docs/tune.md", "docs/studies.md")
 
 SMALL = {"encoder.model": "small", "train.threads": "1"}
 FEW = {"data.questions": "60", "data.dev_questions": "40"}

@@ -14,7 +14,14 @@ def train_on_rows(rows: list[dict[str, str | None]]) -> lamina.Run:
     named = lamina.train("quickstart", "runs/named", data="train.csv", dev=Path("dev.csv"), **overrides)
     several = lamina.train("sentences", "runs/several", data={"sentiment": rows, "similarity": "pairs.csv"}, dev=False)
     print(named.path, several.finished)
-    return lamina.train(recipe, out="runs/mine", data=rows, dev=rows, settings={"train.lr": 1e-4})
+    return lamina.train(recipe, out="runs/mine", data=rows, dev=rows, settings={"train.lr": 1e-4}, on_metrics=print)
+
+
+def train_a_table() -> float:
+    table: lamina.StudyTable = lamina.study("minbert", size="smoke", out=Path("runs/table"), seeds=[0], jobs=2, minutes=5)
+    row: lamina.StudyRow = table.rows[0]
+    print(table, table.failed, table.left, table.to_pandas(), table.to_json()["size"], row.variant, row.seed, row.run)
+    return row.scores["mean"]
 
 
 def fit_to_rows(rows: list[dict[str, str | None]]) -> lamina.Run:

@@ -1,7 +1,8 @@
 """The commands, one module for each subject.
 
 Each command calls one function of another room and imports it when it runs. Results go to standard output, everything else to
-standard error. Exit codes: 0, 2 for a mistake of the user, 130 for Ctrl-C, 1 for anything else.
+standard error. Exit codes: 0, 2 for a mistake of the user or a failure of the system, 130 for Ctrl-C (143 for
+SIGTERM, 129 for SIGHUP), 1 for anything else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from lamina.cli import (
     recipes,
     runs,
     sentences,
+    serve,
+    studies,
     training,
     tuning,
 )
@@ -31,7 +34,9 @@ for subject in (
     fitting,
     pretraining,
     tuning,
+    studies,
     ask,
+    serve,
     evaluate,
     calibrate,
     layers,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import math
 import os
-import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -16,7 +19,10 @@ import typer
 
 from lamina import __version__
 from lamina.errors import LaminaError, LaminaWarning
+from lamina.utils.extras import TORCH, is_of, missing_torch
+from lamina.utils.files import exists, shortened
 from lamina.utils.shipped import READER
+from lamina.utils.signals import exit_code, handle_stops, leave_closed_terminal
 
 if TYPE_CHECKING:
     from lamina.config.recipe import Recipe
@@ -69,49 +75,138 @@ Threads = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", help="Compute on auto, cpu, cuda or mps.", rich_help_panel=MACHINE)]
 Precision = Annotated[
-    Literal["float32", "bfloat16"],
+    Literal["auto", "float32", "bfloat16", "int8"],
     typer.Option(
         "--precision",
-        help="Compute in this number format. bfloat16 rounds more; it is faster on processors with AVX512-BF16.",
+        help="Compute in this number format: auto, float32, bfloat16 (torch only) or int8 (exported models).",
+        rich_help_panel=MACHINE,
+    ),
+]
+BackendOption = Annotated[
+    Literal["auto", "torch", "onnx"],
+    typer.Option(
+        "--backend",
+        help="Compute with torch, or an exported model with onnx. auto takes onnx if the model was exported.",
         rich_help_panel=MACHINE,
     ),
 ]
 Pickle = Annotated[
     bool,
     typer.Option(
-        "--allow-pickle", help="Read pickled weights of a checkpoint. A pickle can run hidden code.", rich_help_panel=MACHINE
+        "--allow-pickle",
+        metavar="",
+        help="Read pickled weights of a checkpoint. A pickle can run hidden code.",
+        rich_help_panel=MACHINE,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "calculation overflowed", "multiplication overflow")  # torch's
 _TRAIN_ON = "lamina train quickstart --set data.train={}"
 _USAGE_ERROR = typer.BadParameter.__mro__[1]  # the base of all mistakes on a command line; typer does not export it
 
 
 def main() -> None:
-    """Run the command line; a mistake of the user ends it with one line and exit code 2."""
+    """Run the command line. A mistake of the user, or a failure of the system, ends it with one line and exit code 2.
+
+    `--debug` prints the traceback before that line. Ctrl-C, SIGTERM and SIGHUP end it with 128 and the signal's number.
+    """
     warnings.showwarning = _show_warning
-    signal.signal(signal.SIGINT, lambda *_: fail("lamina: interrupted", 130))
+    words, debug = _without_debug(sys.argv[1:])
+    _print_any_character()
+    handle_stops(_stop)
     try:
-        code = app(prog_name="lamina", standalone_mode=False)
-    except LaminaError as error:
-        fail(f"lamina: {error}", 2)
+        code = app(words, prog_name="lamina", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except SystemExit as stop:
-        if not isinstance(stop.__context__, BrokenPipeError):
+        if isinstance(stop.__context__, BrokenPipeError):
+            _end_closed_pipe()
+        raise
+    except BrokenPipeError:
+        _end_closed_pipe()
+    except (KeyboardInterrupt, Exception) as error:
+        ended = _last_line(error)
+        if ended is None:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter flushes at its end
-        raise SystemExit(0) from None  # the reader of our output has gone, as in `lamina … | head`
-    except Exception as error:
-        if not isinstance(error, _USAGE_ERROR):
-            raise
-        fail(*_usage_line(error))
+        if debug:
+            traceback.print_exc()
+        fail(*ended)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
 def fail(line: str, code: int) -> NoReturn:
     """Print a line on standard error and end the program."""
-    print(line, file=sys.stderr)
+    with suppress(OSError):  # a closed terminal
+        print(line, file=sys.stderr, flush=True)
     raise SystemExit(code)
+
+
+def end_interrupted(stop: KeyboardInterrupt) -> NoReturn:
+    """End the program after a signal, once the state has been saved."""
+    fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", exit_code(stop))
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    leave_closed_terminal()
+    fail("lamina: interrupted", 128 + number)
+
+
+def _without_debug(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the words of the command line without `--debug`, which may be anywhere before `--`, and whether it was there."""
+    end = words.index("--") if "--" in words else len(words)
+    return [word for place, word in enumerate(words) if word != "--debug" or place > end], "--debug" in words[:end]
+
+
+def _print_any_character() -> None:
+    """Make standard output write `\\u1234` for a character that its encoding does not have, as standard error does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _end_closed_pipe() -> NoReturn:
+    """End the program after the reader of its output has gone, as in `lamina … | head`."""
+    _drop_output()
+    raise SystemExit(0) from None
+
+
+def _drop_output() -> None:
+    """Send standard output to nowhere: the interpreter writes at its end what could not be written before."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _last_line(error: BaseException) -> tuple[str, int] | None:
+    """Return the line that ends the program after an error, and the exit code; None for a mistake of ours."""
+    if isinstance(error, LaminaError):
+        return f"lamina: {' '.join(str(error).split(chr(10)))}", 2
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # the second is typer's word for it
+        return "lamina: interrupted", exit_code(error)
+    if isinstance(error, _USAGE_ERROR):
+        return _usage_line(error)
+    if isinstance(error, ModuleNotFoundError) and is_of(error, TORCH):
+        return f"lamina: {missing_torch(_command_path())}", 2
+    failure = _system_failure(error)
+    return None if failure is None else (f"lamina: {failure}", 2)
+
+
+def _system_failure(error: BaseException) -> str | None:
+    """Return a line about a failure of the system that no other code has explained; None for other errors."""
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError):
+        where = error.filename or "output"  # a file has been opened, or is standard output: the system does not say which
+        _drop_output()
+        fix = "free disk space" if error.errno == errno.ENOSPC else "check the path, its permissions and the disk"
+        return f"{shortened(str(where))}: {error.strerror or text}. Fix: {fix}"
+    if isinstance(error, MemoryError) or any(mark in text for mark in _OUT_OF_MEMORY):
+        return "memory: there is not enough of it. Fix: give less text at once, or smaller sizes and batches in the recipe"
+    if isinstance(error, RecursionError):
+        return "input: it is nested too deeply. Fix: use fewer levels"
+    if isinstance(error, UnicodeEncodeError):
+        return f"text: it cannot be written as {error.encoding} ({error.reason}). Fix: set PYTHONIOENCODING=utf-8"
+    if type(error).__name__ == "SafetensorError":  # importing safetensors would cost every command its time
+        return f"weights: a safetensors file cannot be read or written ({text}). Fix: copy the file again, or free disk space"
+    return None
 
 
 def _usage_line(error: Any) -> tuple[str, int]:
@@ -155,7 +250,12 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+def _version(
+    version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", metavar="", help="Print the traceback of an error, with any command.")
+    ] = False,
+) -> None:
     if version:
         print(f"lamina {__version__}")
         raise typer.Exit
@@ -178,14 +278,15 @@ def load_model(
     threads: int | None,
     *,
     allow_pickle: bool,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    backend: Literal["auto", "torch", "onnx"] = "auto",
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto",
 ) -> Reader:
     """Return the reader of a model; name the command that trains it if a run of the documentation is missing."""
-    if model in TRAINED_BY and not Path(model).exists():
+    if model in TRAINED_BY and not exists(Path(model)):
         raise LaminaError(f"{model}: there is no model yet. Fix: run `{TRAINED_BY[model]}`, or name a model with --model")
     from lamina.reader.load import load
 
-    return load(model, device=device, threads=threads, precision=precision, allow_pickle=allow_pickle)
+    return load(model, backend=backend, device=device, threads=threads, precision=precision, allow_pickle=allow_pickle)
 
 
 def a_number(option: typer.CallbackParam, value: float | None) -> float | None:
@@ -207,7 +308,17 @@ def decode_line(line: bytes, number: int) -> str:
 
 def print_json(value: object) -> None:
     """Print a value as indented JSON."""
-    print(json.dumps(value, ensure_ascii=False, indent=1))
+    print(json_text(value, indent=1))
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON that standard output can write: with escapes if its encoding lacks a character."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def print_scores(scores: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,17 +17,20 @@ from lamina.cli.app import (
     MODEL_HELP,
     OUTPUT,
     TEXTS,
+    BackendOption,
     Device,
     Json,
     Pickle,
     Threads,
     a_number,
     decode_line,
+    json_text,
     load_model,
     print_json,
 )
 from lamina.cli.ask_arguments import Asked, sort_arguments
 from lamina.errors import LaminaError
+from lamina.utils.files import limited_to
 
 if TYPE_CHECKING:
     from lamina.reader.documents import Document
@@ -91,9 +93,21 @@ Threshold = Annotated[
         rich_help_panel=ANSWERS,
     ),
 ]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-bytes",
+        min=1,
+        metavar="N",
+        help="Refuse files of more bytes, after unpacking. Without it: 268435456.",
+        rich_help_panel=TEXTS,
+    ),
+]
 JsonLines = Annotated[
     bool,
-    typer.Option("--jsonl", help="Print each answer as a line of JSON, as soon as it is known.", rich_help_panel=OUTPUT),
+    typer.Option(
+        "--jsonl", metavar="", help="Print each answer as a line of JSON, as soon as it is known.", rich_help_panel=OUTPUT
+    ),
 ]
 
 
@@ -104,6 +118,7 @@ def ask(
     context: ContextOption = None,
     contexts: ContextsOption = None,
     text: TextOption = None,
+    max_bytes: MaxBytes = None,
     model: Annotated[str, typer.Option("--model", help=MODEL_HELP, rich_help_panel=ANSWERS)] = DEFAULT_MODEL,
     top_k: TopK = 1,
     threshold: Threshold = None,
@@ -111,6 +126,7 @@ def ask(
     as_jsonl: JsonLines = False,
     device: Device = "auto",
     threads: Threads = None,
+    backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
 ) -> None:
     """Answer questions from texts, with a quoted span or "no answer".
@@ -125,6 +141,8 @@ def ask(
     Piped lines are questions if texts are named, else they are the text.
     Words after -- are always questions.
     """
+    if max_bytes is not None:
+        command.with_resource(limited_to(max_bytes))
     piped = sys.stdin is not None and not sys.stdin.isatty()
     form: OutputForm = "json" if as_json else "jsonl" if as_jsonl else "text"
     asked = sort_arguments(words or [], command.meta[AFTER_DASHES], context or [], contexts or [], text or [], piped=piped)
@@ -134,7 +152,7 @@ def ask(
     documents = [] if asked.streamed else [*_documents(asked.files), *_texts(asked.texts)]
     if not talking and not asked.streamed and not documents:
         raise LaminaError("ask: there is no text to answer from. Fix: name a file or a folder, or give a text with --text")
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, backend=backend)
     if talking:
         _converse(reader, documents, threshold, top_k)
         return
@@ -206,7 +224,7 @@ def _print_replies(replies: Iterable[tuple[Reply, list[Document]]], form: Output
         print_json([reply_json(reply, documents) for reply, documents in replies])
         return
     for reply, documents in replies:
-        as_text = reply_text(reply, documents) if form == "text" else _one_line_json(reply_json(reply, documents))
+        as_text = reply_text(reply, documents) if form == "text" else json_text(reply_json(reply, documents))
         print(as_text, flush=True)
 
 
@@ -280,7 +298,3 @@ def _prompt() -> Callable[[], str]:
                 readline.write_history_file(history)
 
     return lambda: input("? ")
-
-
-def _one_line_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

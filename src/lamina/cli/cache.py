@@ -54,7 +54,7 @@ def cache_verify(names: Stores = None) -> None:
 @commands.command("clear")
 def cache_clear(
     names: Stores = None,
-    everything: Annotated[bool, typer.Option("--all", help="Remove every store.")] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="Remove every store.")] = False,
 ) -> None:
     """Remove stores. The next run that needs them computes them again."""
     from lamina.state_cache.maintenance import clear_store, list_stores

@@ -12,6 +12,7 @@ from lamina.cli.app import (
     ANSWERS,
     DATA,
     OUTPUT,
+    BackendOption,
     Device,
     Duplicates,
     Json,
@@ -74,6 +75,7 @@ def calibrate(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
+    backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
 ) -> None:
     """Fit the threshold for "no answer" and the confidences to the questions that a model is used on.
@@ -81,20 +83,19 @@ def calibrate(
     Labelled questions fit both, and 50 suffice. Without labels, both are shifted to the share of unanswerable questions.
     """
     from lamina.reader.calibrating import read_questions
-    from lamina.reader.saving import stored_precision
     from lamina.utils.files import check_new
     from lamina.utils.progress import shown
 
     if out is not None:
         check_new(out)
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, backend=backend)
     examples = None if data is None else read_questions(data, duplicate_ids=duplicate_ids)
     with shown() as progress:
         new, report = reader.calibrate(
             examples, unanswerable=unanswerable, old_unanswerable=old_unanswerable, task=task, progress=progress
         )
     if out is not None:
-        new.save(out, weights=stored_precision(reader.trained))
+        new.save(out, weights=reader.trained.stored_precision)
     report |= {"model": model, "out": None if out is None else str(out)}
     print_json(report) if as_json else print("\n".join(lines(report)))
 

@@ -66,6 +66,7 @@ def data_clean(
 ) -> None:
     """Write a repaired copy of questions: answers aligned, duplicate ids renamed. What cannot be repaired is left out and
     listed."""
+    from lamina.data.problems import number
     from lamina.data.sources import clean_data
 
     out, report = clean_data(data, out)
@@ -80,10 +81,11 @@ def data_clean(
         )
         return
     for problem in report.repaired:
-        print(f"repaired: {problem}")
+        print(f"repaired: {problem.fact}")
     for problem in report.dropped:
-        print(f"left out: {problem}")
-    print(f"{out}: {report.kept} questions, {len(report.repaired)} problems repaired, {len(report.dropped)} left out")
+        print(f"left out: {problem.fact}")
+    kept, repaired = number(report.kept, "question"), number(len(report.repaired), "problem")
+    print(f"{out}: {kept}, {repaired} repaired, {len(report.dropped)} left out")
 
 
 @commands.command("convert")
@@ -96,12 +98,13 @@ def data_convert(
     """Convert questions or sentences to another format: .json (SQuAD), .jsonl, .csv, .tsv or .parquet, alone or with .gz or
     .xz."""
     from lamina.data.convert import convert
+    from lamina.data.problems import number
 
     done = convert(data, out, duplicate_ids=duplicate_ids)
     if as_json:
         print_json({"out": str(out), **asdict(done)})
         return
-    print(f"{out}: {done.rows} {done.kind}")
+    print(f"{out}: {number(done.rows, done.kind.removesuffix('s'))}")
     if done.not_copied:
         why = "examples do not have these fields" if done.kind == "questions" else "only parquet holds bytes"
         print(f"not copied, because {why}: {', '.join(done.not_copied)}")

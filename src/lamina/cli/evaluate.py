@@ -11,6 +11,7 @@ import typer
 from lamina.cli.app import (
     DATA,
     OUTPUT,
+    BackendOption,
     DataOption,
     Device,
     Duplicates,
@@ -41,7 +42,8 @@ def evaluate(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
-    precision: Precision = "float32",
+    precision: Precision = "auto",
+    backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
 ) -> None:
     """Score a model on a dataset.
@@ -51,7 +53,7 @@ def evaluate(
     """
     from lamina.utils.progress import shown
 
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle, precision=precision)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, backend=backend, precision=precision)
     examples = reader.read(data, task=task, duplicate_ids=duplicate_ids)
     with shown() as progress:
         scores = reader.evaluate(examples, task=task, progress=progress)
@@ -89,7 +91,8 @@ def predict(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
-    precision: Precision = "float32",
+    precision: Precision = "auto",
+    backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
 ) -> None:
     """Write the predictions for a whole dataset: answers, answerability, or classes and scores of sentences.
@@ -108,7 +111,7 @@ def predict(
         if not path.absolute().parent.is_dir():
             raise LaminaError(f"{path}: the folder {path.parent} does not exist. Fix: create it first")
     check_writes(data, list(files.values()))
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle, precision=precision)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, backend=backend, precision=precision)
     name, options = reader.task(task)
     kind = kind_of(options)
     if odd := [file for file in files if file not in kind.predicts]:
@@ -153,7 +156,9 @@ Missing = Annotated[
     Literal["error", "null"],
     typer.Option("--missing", help="Refuse missing predictions, or count them as no answer.", rich_help_panel=SCORES),
 ]
-Nfc = Annotated[bool, typer.Option("--nfc", help="With --metric korquad, compare both sides in NFC.", rich_help_panel=SCORES)]
+Nfc = Annotated[
+    bool, typer.Option("--nfc", metavar="", help="With --metric korquad, compare both sides in NFC.", rich_help_panel=SCORES)
+]
 Per = Annotated[
     Literal["context", "question"],
     typer.Option("--per", help="Read predictions by context, or by question over all of its contexts.", rich_help_panel=SCORES),

@@ -33,7 +33,7 @@ def fit_data(
         Path | None,
         typer.Option("--out", help="Write this run folder. Without it: runs/ and the name of DATA.", rich_help_panel=OUTPUT),
     ] = None,
-    settings: Setting = [],  # noqa: B006 - typer reads the default
+    settings: Setting = [],
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:

@@ -52,7 +52,7 @@ def layers(
     from lamina.utils.files import expanded
     from lamina.utils.progress import shown
 
-    reader = load_model(run, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(run, device, threads, allow_pickle=allow_pickle, backend="torch")
     examples = first_questions(load_examples(data, duplicate_ids=duplicate_ids, answers="ignore"), questions)
     with shown() as progress:
         seen = layer_weights.look_at_layers(reader.trained, examples, example=example, progress=progress)

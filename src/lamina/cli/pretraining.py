@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lamina.cli.app import OUTPUT, TRAINING, Json, Setting, fail, memory_text, print_json
+from lamina.cli.app import OUTPUT, TRAINING, Json, Setting, end_interrupted, memory_text, print_json
 
 commands = typer.Typer()
 
@@ -23,7 +24,7 @@ def pretrain(
             "--out", help="Write the encoder into this folder. A recipe names it in encoder.model.", rich_help_panel=OUTPUT
         ),
     ],
-    settings: Setting = [],  # noqa: B006 - typer reads the default
+    settings: Setting = [],
     vocab_size: Annotated[
         int | None,
         typer.Option(
@@ -31,7 +32,7 @@ def pretrain(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a pretraining that was stopped.", rich_help_panel=TRAINING)
+        bool, typer.Option("--resume", metavar="", help="Continue a pretraining that was stopped.", rich_help_panel=TRAINING)
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -39,18 +40,18 @@ def pretrain(
     from lamina.config.bundled import pretraining_folder, recipe_path
     from lamina.pretraining.pretrain_recipe import read_pretrain_recipe
     from lamina.pretraining.trainer import pretrain as run
-    from lamina.utils.files import read_json
     from lamina.utils.progress import shown
+    from lamina.utils.run_folder import complete_costs
 
     sizes = [] if vocab_size is None else [f"vocabulary.size={vocab_size}"]
     read = read_pretrain_recipe(recipe_path(recipe, pretraining_folder()), [*settings, *sizes])
     try:
         with shown() as progress:
             folder = run(read, out, resume=resume, progress=progress)
-    except KeyboardInterrupt:  # the loop has saved its state
-        fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", 130)
-    info = read_json(folder.info)
-    costs, scores = info["costs"], info["scores"]
+    except KeyboardInterrupt as stop:  # the loop has saved its state
+        end_interrupted(stop)
+    info = folder.read_info()
+    costs, scores = complete_costs(info.get("costs", {})), info.get("scores", {})
     if as_json:
         print_json({"folder": str(out), "scores": scores, "costs": costs})
         return
@@ -58,7 +59,7 @@ def pretrain(
         print(f"held out {when}: " + ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in values.items()))
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
-        f"({costs['tokens'] / costs['train_seconds']:,.0f} a second){memory_text(costs)}"
+        f"({costs['tokens'] / (costs['train_seconds'] or math.inf):,.0f} a second){memory_text(costs)}"
     )
     head = f" --set head.start={out}" if read.objective == "spans" else ""
     print(f"folder: {out} (start a recipe from it with --set encoder.model={out}{head})")

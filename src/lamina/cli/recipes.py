@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lamina.cli.app import Json, print_json
+from lamina.errors import LaminaError
 
 commands = typer.Typer(help="List and print the recipes that come with Lamina.", no_args_is_help=True)
 
@@ -38,11 +39,11 @@ def recipes_show(
 ) -> None:
     """Print a recipe; with --json, print all of its fields, defaults included."""
     from lamina.config.bundled import recipe_path
-    from lamina.config.parse import read_recipe
+    from lamina.config.parse import read_recipe, read_values
     from lamina.utils.files import read_text
 
     path = recipe_path(name)
-    if as_json:
-        print_json(read_recipe(path).model_dump(mode="json"))
-    else:
-        print(read_text(path), end="")
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise LaminaError(f"{name}: is no recipe. Fix: name one of `lamina recipes list`, a TOML file or a recipe.json")
+    values = read_recipe(path).model_dump(mode="json") if as_json else read_values(path)
+    print_json(values) if as_json else print(read_text(path), end="")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from lamina.cli.app import DATA, OUTPUT, Json, ModelArgument, Pickle, TaskOption, load_model, print_json, print_scores
+from lamina.errors import LaminaError
 
 commands = typer.Typer()
 
@@ -19,6 +21,13 @@ DevSet = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+
+
+def above_zero(option: typer.CallbackParam, value: float | None) -> float | None:
+    """Return the value of an option, or raise LaminaError if it is not a number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise LaminaError(f"{option.opts[0]}: {value:g} is not a number above 0. Fix: give a margin, such as 0.5")
+    return value
 
 
 @commands.command()
@@ -94,12 +103,21 @@ def compare(
         Literal["context", "question"],
         typer.Option("--per", help="Score each context, or each question over all of its contexts."),
     ] = "context",
+    equivalent_within: Annotated[
+        float | None,
+        typer.Option(
+            "--equivalent-within",
+            metavar="POINTS",
+            callback=above_zero,
+            help="Also test whether the two differ by less than so many points.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Test whether the second run is significantly better than the first, from their saved outputs."""
     from lamina.experiments.compare import compare, lines
 
-    result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters, per=per)
+    result = compare(a, b, data=data, metric=metric, at=at, clusters=clusters, per=per, equivalent_within=equivalent_within)
     if as_json:
         print_json(result)
     else:
@@ -149,25 +167,57 @@ def export(
     model: ModelArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The new folder.")],
     to: Annotated[
-        Literal["transformers", "int8"],
+        Literal["transformers", "int8", "onnx"],
         typer.Option(
             "--to",
-            help="Write the format of transformers, or a folder of Lamina with weights in 8 bits: a quarter of the size.",
+            help="Write the format of transformers, a folder of Lamina with weights in 8 bits, or graphs for onnxruntime.",
             rich_help_panel=OUTPUT,
         ),
     ] = "transformers",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="With --to onnx, also write graphs that compute in 8 bits.", rich_help_panel=OUTPUT)
+    ] = False,
+    calibrate: Annotated[
+        str,
+        typer.Option(
+            "--calibrate",
+            metavar="DATA|auto",
+            help="With --int8, read ranges of values from this data. auto is the training data, or the bundled corpus.",
+            rich_help_panel=DATA,
+        ),
+    ] = "auto",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            help="With --int8, test on these questions whether the answers in 8 bits are equivalent. Without it: no test.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     as_json: Json = False,
     allow_pickle: Pickle = False,
 ) -> None:
-    """Write a model as a folder that transformers loads, or as a small folder for Lamina."""
+    """Write a model as a folder that transformers or onnxruntime loads, or as a small folder for Lamina."""
+    from lamina.reader.exporting import export_onnx
     from lamina.runs.export import export
 
-    reader = load_model(model, "cpu", None, allow_pickle=allow_pickle)
+    if to != "onnx" and (odd := [name for name, given in (("--int8", int8), ("--data", data)) if given]):
+        raise LaminaError(f"{odd[0]}: is for --to onnx. Fix: leave it out, or add --to onnx")
+    if data is not None and not int8:
+        raise LaminaError("--data: tests graphs in 8 bits, but there are none. Fix: add --int8, or leave --data out")
+    reader = load_model(model, "cpu", None, allow_pickle=allow_pickle, backend="torch")
+    report: dict[str, Any] = {"out": str(out), "format": to}
+    loads = "lamina.load"
     if to == "int8":
         reader.save(out, weights="int8")
+    elif to == "onnx":
+        report |= export_onnx(reader, out, int8=int8, calibrate=calibrate, data=data)
     else:
+        loads = "AutoModelForQuestionAnswering.from_pretrained"
         export(reader.trained, out)
     if as_json:
-        print_json({"out": str(out), "format": to})
-    else:
-        print(f"{out}: {'lamina.load' if to == 'int8' else 'AutoModelForQuestionAnswering.from_pretrained'} loads it")
+        print_json(report)
+        return
+    print(f"{out}: {loads} loads it")
+    if "equivalence" in report:
+        print(report["equivalence"]["text"])

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.app import ANSWERS, SENTENCE_MODEL, TEXTS, Device, Json, Pickle, Threads, decode_line, load_model, print_json
+from lamina.cli.app import (
+    ANSWERS,
+    SENTENCE_MODEL,
+    TEXTS,
+    BackendOption,
+    Device,
+    Json,
+    Pickle,
+    Threads,
+    decode_line,
+    load_model,
+    print_json,
+)
 from lamina.errors import LaminaError
 
 if TYPE_CHECKING:
@@ -46,11 +58,12 @@ def classify(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
+    backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
 ) -> None:
     """Print the class of each text or pair of texts, with its confidence."""
     given = _given(texts, second)
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, backend=backend)
     labels = reader.classify(given, task=task)
     if as_json:
         print_json([{"text": text} | asdict(label) for text, label in zip(given, labels, strict=True)])
@@ -67,6 +80,7 @@ def similar(
     as_json: Json = False,
     device: Device = "auto",
     threads: Threads = None,
+    backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
 ) -> None:
     """Print how similar the first text is to each of the others.
@@ -82,7 +96,7 @@ def similar(
             raise LaminaError(f"{pair[:40]!r}: is one text. Fix: put a tab between the two texts of a line")
         firsts.append(pair[0])
         seconds.append(pair[1])
-    reader = load_model(model, device, threads, allow_pickle=allow_pickle)
+    reader = load_model(model, device, threads, allow_pickle=allow_pickle, backend=backend)
     scores = reader.similarity(firsts, seconds, task=task)
     if as_json:
         print_json([{"first": a, "second": b, "score": s} for a, b, s in zip(firsts, seconds, scores, strict=True)])

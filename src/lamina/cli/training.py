@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,6 +17,7 @@ from lamina.cli.app import (
     RecipeArgument,
     Setting,
     Threads,
+    end_interrupted,
     fail,
     memory_text,
     open_recipe,
@@ -24,13 +26,17 @@ from lamina.cli.app import (
     source_lines,
 )
 
+if TYPE_CHECKING:
+    from lamina.config.train_options import TrainOptions
+    from lamina.training.cost_estimate import CostReport
+
 commands = typer.Typer()
 
 
 @commands.command()
 def train(
     recipe: RecipeArgument,
-    settings: Setting = [],  # noqa: B006 - typer reads the default
+    settings: Setting = [],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -38,24 +44,32 @@ def train(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a run that was stopped.", rich_help_panel=TRAINING)
+        bool, typer.Option("--resume", metavar="", help="Continue a run that was stopped.", rich_help_panel=TRAINING)
     ] = False,
+    track: Annotated[
+        Literal["tensorboard"] | None,
+        typer.Option("--track", help="Write the metrics for this dashboard too, into the run folder.", rich_help_panel=OUTPUT),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train a recipe, score it and write a run folder."""
     from lamina.training import trainer
-    from lamina.utils.files import read_json
+    from lamina.training.tracking import TensorBoard
+    from lamina.utils.files import is_file
     from lamina.utils.progress import shown
+    from lamina.utils.run_folder import complete_costs, read_object
 
     read = open_recipe(recipe, settings)
+    folder = out or Path("runs") / Path(recipe).stem
     try:
-        with shown() as progress:
-            run = trainer.train(read, out or Path("runs") / Path(recipe).stem, resume=resume, progress=progress)
-    except KeyboardInterrupt:  # the loop has saved its state
-        fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", 130)
+        with shown() as progress, TensorBoard(folder) if track else nullcontext() as on_metrics:
+            run = trainer.train(read, folder, resume=resume, progress=progress, on_metrics=on_metrics)
+    except KeyboardInterrupt as stop:  # the loop has saved its state
+        end_interrupted(stop)
     info = run.read_info()
-    scores = read_json(run.scores) if run.scores.exists() else {}
-    result = {"run": str(run.path), "scores": scores, "tasks": info["tasks"], "costs": info["costs"]}
+    scores = read_object(run.scores) if is_file(run.scores) else {}
+    costs = complete_costs(info.get("costs", {}))
+    result = {"run": str(run.path), "scores": scores, "tasks": info.get("tasks", {}), "costs": costs}
     sources = info.get("sources", {})
     if sources:
         result["sources"] = sources
@@ -69,7 +83,6 @@ def train(
     if scores.get("tuned", {}).get("HasAns_f1") == 0:
         what = 'the model answers none of the answerable questions, perhaps "no answer" to all'
         print(f"lamina: warning: {run.path}: {what}. Fix: train longer or on more questions", file=sys.stderr)
-    costs = info["costs"]
     seconds = costs["train_seconds"] or math.inf  # a run of 0 epochs trains in 0 seconds
     print(
         f"cost: {costs['train_seconds'] / 60:.1f} min of training on {costs['tokens']:,} tokens "
@@ -84,13 +97,13 @@ def train(
 @commands.command()
 def inspect(
     recipe: RecipeArgument,
-    settings: Setting = [],  # noqa: B006 - typer reads the default
+    settings: Setting = [],
     f1: Annotated[
         float | None,
         typer.Option("--f1", help="Compute the efficiency for this F1. Without it: the F1 of the run.", rich_help_panel=OUTPUT),
     ] = None,
     plot_schedule: Annotated[
-        bool, typer.Option("--plot-schedule", help="Draw the learning rate over the run.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--plot-schedule", metavar="", help="Draw the learning rate over the run.", rich_help_panel=OUTPUT)
     ] = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -98,7 +111,8 @@ def inspect(
     """Estimate what a recipe costs: parameters, work, memory and time. Needs no weights."""
     import torch
 
-    from lamina.config.bundled import recipe_path
+    from lamina.config.bundled import recipe_path, recipes_folder
+    from lamina.config.parse import settings_of
     from lamina.training import cost_estimate as inspection
 
     if threads:
@@ -111,9 +125,20 @@ def inspect(
         planned = report["training"]
         epochs = (planned and planned["epochs"]) or read.train.epochs
         report["schedule"] = inspection.schedule_points(read.train, epochs)
+    note = report.get("note")
     if as_json:
         print_json(report)
+    else:
+        _print_costs(report, read.train, f1)
+    if note is None:
         return
+    data_is_chosen = any(name.split(".")[-2:-1] == ["data"] or name == "data" for name, _ in settings_of(settings))
+    if data_is_chosen or not recipe_path(recipe).is_relative_to(recipes_folder()):
+        fail(f"lamina: {note}", 2)
+    print(note, file=sys.stderr)  # the data of a recipe of Lamina need not be here
+
+
+def _print_costs(report: CostReport, options: TrainOptions, f1: float | None) -> None:
     parameters = report["parameters"]
     print(f"parameters: {parameters['total']:,}, of which {parameters['trainable']:,} train")
     for part, count in parameters["by_part"].items():
@@ -134,11 +159,10 @@ def inspect(
         print(
             f"work: {training['flops'] / 1e12:,.0f} TFLOP in the encoder, about {training['estimated_minutes']:g} minutes here"
         )
-    else:
-        print(report["note"])
     print(f"memory: about {report['memory_mb']:,} MB besides the libraries")
-    if plot_schedule:
+    if schedule := report.get("schedule"):
         from lamina.utils.drawing import curve
 
-        print(f"schedule: {read.train.schedule}, the learning rate over {epochs:g} epochs")
-        print("\n".join(curve([point["lr"] for point in report["schedule"]], read.train.lr)))
+        epochs = (training and training["epochs"]) or options.epochs
+        print(f"schedule: {options.schedule}, the learning rate over {epochs:g} epochs")
+        print("\n".join(curve([point["lr"] for point in schedule], options.lr)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lamina.cli.app import OUTPUT, TRAINING, Json, RecipeArgument, Setting, fail, print_json
+from lamina.cli.app import OUTPUT, TRAINING, Json, RecipeArgument, Setting, end_interrupted, print_json
+from lamina.utils.signals import handle_stops, stop_at_once
 
 commands = typer.Typer()
 
@@ -28,7 +28,9 @@ Folder = Annotated[
         "--out", help="Write this folder. Without it: runs/, the last name of the recipe and -tune.", rich_help_panel=OUTPUT
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue a search that was stopped.", rich_help_panel=TRAINING)]
+Resume = Annotated[
+    bool, typer.Option("--resume", metavar="", help="Continue a search that was stopped.", rich_help_panel=TRAINING)
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -45,7 +47,7 @@ Trials = Annotated[
 def tune(
     recipe: RecipeArgument,
     space: Space,
-    settings: Setting = [],  # noqa: B006 - typer reads the default
+    settings: Setting = [],
     out: Folder = None,
     resume: Resume = False,
     workers: Workers = None,
@@ -65,15 +67,15 @@ def tune(
     changed = {name: value for name, value in (("workers", workers), ("trials", trials)) if value is not None}
     read = read_space(file)
     read = read.model_copy(update={"search": read.search.model_copy(update=changed)})
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the trials at work save their state before the line below
+    handle_stops(stop_at_once)  # the trials at work save their state before the line below
     try:
         with shown() as progress:
             folder = out or Path("runs") / f"{Path(recipe).stem}-tune"
             found = search_settings(
                 recipe_path(recipe), read, folder, settings=settings, resume=resume, name=str(file), progress=progress
             )
-    except KeyboardInterrupt:
-        fail("lamina: interrupted. Fix: to continue, run the command again, with --resume", 130)
+    except KeyboardInterrupt as stop:
+        end_interrupted(stop)
     if as_json:
         picture = None if found.picture is None else str(found.picture)
         files = {"out": str(found.folder), "best": str(found.best), "picture": picture}

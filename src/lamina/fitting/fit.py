@@ -18,6 +18,7 @@ from lamina.config.parse import Settings, parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.config.train_options import choose_device
 from lamina.data.examples import Example, Sentence
+from lamina.data.in_memory import read_twice
 from lamina.data.labels import labels_in
 from lamina.data.repair import Repaired, are_sentences, repair_questions, repair_sentences
 from lamina.data.sentences import ColumnOptions
@@ -39,10 +40,8 @@ from lamina.fitting.parts import Part, grouped, parts_of
 from lamina.fitting.results import Fitted
 from lamina.fitting.starts import Prepared, QuestionStart, SentenceStart, fields_of, question_start, sentence_start, with_head
 from lamina.reader.load import load
-from lamina.reader.saving import stored_precision
 from lamina.tasks.kind import DataLike
 from lamina.training.datasets import dataset_of
-from lamina.training.given_data import read_twice
 from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
@@ -189,7 +188,7 @@ class _Fitting:
         comparison, decision = self._compare(tested, trained[0][0], crossed=choice.crossed)
         if not comparison.better:
             reader = self.start.prepare(self.examples, work / "start").reader
-            reader.save(out, weights=stored_precision(reader.trained))
+            reader.save(out, weights=reader.trained.stored_precision)
         else:
             run, prepared = trained[0]
             if choice.crossed:
@@ -216,7 +215,7 @@ class _Fitting:
         trained, across = self.start.reader.trained, self.start.recipe.answer.across
         before = trained.span_decision
         if not crossed:
-            of_run = with_calibration_of(before, load(run.path).trained.span_decision)
+            of_run = with_calibration_of(before, load(run.path, backend="torch").trained.span_decision)
             return compare_questions(tested, before, [of_run], across), of_run
 
         def fitted(parts: Sequence[HeldOutQuestions]) -> SpanDecision:
@@ -272,7 +271,7 @@ def _chosen(recipe: Recipe, choice: Choice, settings: Settings, examples: int) -
 
 def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions | HeldOutSentences:
     """Return the predictions of the start and of a trained run for held-out examples."""
-    readers = prepared.reader, load(run.path)
+    readers = prepared.reader, load(run.path, backend="torch")
     if isinstance(test[0], Example):
         return HeldOutQuestions(test, *(reader.predict(test) for reader in readers))
     tables = [reader.predictions(test, wanted=["predictions"])["predictions"] for reader in readers]

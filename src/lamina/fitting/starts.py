@@ -32,7 +32,7 @@ from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, TrainingData, dataset_of
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import write_run
-from lamina.utils.files import expanded
+from lamina.utils.files import exists, expanded
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 from lamina.utils.shipped import READER, SHIPPED
 
@@ -99,9 +99,9 @@ class QuestionStart:
 def question_start(model: str | Path | None, settings: Settings) -> QuestionStart:
     """Return the start of questions; None for the reader inside the package."""
     name = READER if model is None else str(model)
-    if name not in SHIPPED and (folder := expanded(name)).exists():
+    if name not in SHIPPED and exists(folder := expanded(name)):
         name = str(folder)
-    reader = load(name)
+    reader = load(name, backend="torch")
     old = reader.recipe
     task = reader.trained.span_task
     options = old.tasks[task]
@@ -136,7 +136,7 @@ class SentenceStart:
         if self.reader is not None:
             return Prepared(self.reader, self.recipe)
         run = write_linear_start(self.recipe, train, folder)
-        return Prepared(load(run.path), with_head(self.recipe, run.path))
+        return Prepared(load(run.path, backend="torch"), with_head(self.recipe, run.path))
 
 
 def sentence_start(
@@ -155,7 +155,7 @@ def sentence_start(
     values: dict[str, Any] = {"data": data, **_head(labels, pairs=pairs)}
     if model is not None:
         folder = expanded(model)
-        values["encoder"] = {"model": str(folder if folder.exists() else model)}
+        values["encoder"] = {"model": str(folder if exists(folder) else model)}
     recipe = _parsed(values, settings)
     positions = encoders.find(recipe.encoder).config.max_length
     fits = recipe.window.model_copy(update={"length": min(LENGTH, positions)})
@@ -175,7 +175,7 @@ def _with_own_head(recipe: Recipe, model: str | Path | None) -> SentenceStart:
     folder = None if model is None else expanded(model)
     if folder is None or not Run(folder).exists:
         return SentenceStart(recipe)
-    reader = load(folder)
+    reader = load(folder, backend="torch")
     same = [task for task in reader.recipe.tasks.values() if _same_labels(task, recipe.main)]
     if len(reader.recipe.tasks) > 1 or not same:
         return SentenceStart(recipe)

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lamina.data.batches import make_batch, pack
+from lamina.data.batches import make_batch
+from lamina.data.padding import pack
 from lamina.data.windows import Windows
 from lamina.encoder.blocks import Encoder
 from lamina.state_cache.store import Contents, Extract, Store, open_store
