@@ -225,6 +225,16 @@ def test_duplicates_are_replaced_by_later_candidates() -> None:
     assert [(c.text, c.start) for c in prediction.candidates] == [("a", 0), ("b", 6)]
 
 
+def test_whole_words_count_once_with_their_best_score() -> None:
+    item = example("q", "Odinson came")
+    windows = build([(0, [(0, 3), (3, 7), (8, 12)])])  # Odi, nson, came
+    start, end = logits(windows, {3: 5, 4: 4}), logits(windows, {3: 5, 4: 3, 5: 2})
+    found = [decode(windows, start, end, [item], AnswerOptions(whole_words=wanted))[0].candidates for wanted in (False, True)]
+    assert [(c.text, c.score) for c in found[0][:3]] == [("Odi", 10.0), ("Odinson", 8.0), ("Odinson came", 7.0)]
+    assert [(c.text, c.score) for c in found[1][:2]] == [("Odinson", 10.0), ("Odinson came", 7.0)]
+    assert [c.text for c in found[1][2:]] == ["came"]
+
+
 @pytest.mark.parametrize("context", ["", "x y"])
 def test_without_an_allowed_span_there_is_no_answer(context: str) -> None:
     items = [example("empty", context), example("full", "z")]

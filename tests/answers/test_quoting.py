@@ -8,7 +8,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lamina.answers.quoting import quote
+from lamina.answers.quoting import quote, whole_words
 
 FAMILY = "👨\u200d👩\u200d👧"
 HAN = unicodedata.normalize("NFD", "한")  # three jamo
@@ -85,3 +85,39 @@ def test_the_cost_does_not_depend_on_the_context() -> None:
     for _ in range(1000):
         assert quote(context, 1_500_000, 1_500_001) == (1_500_000, 1_500_003)
     assert time.perf_counter() - begun < 1  # reading the whole text would take minutes
+
+
+@pytest.mark.parametrize(
+    ("context", "part", "expected"),
+    [
+        ("Ask Odinson twice.", "Odi", "Odinson"),
+        ("Ask Odinson twice.", "son tw", "Odinson twice"),
+        ("Ask Odinson twice.", "Odinson", "Odinson"),
+        ("Ask Odinson twice.", ".", "."),
+        ("in the 1990s", "1990", "1990"),  # a digit and a letter
+        ("a 5km run", "5", "5"),
+        ("the king's men", "king", "king"),
+        ("Jean-Luc", "Luc", "Luc"),
+        ("re\u0301sume\u0301s", "re\u0301", "re\u0301sume\u0301s"),  # marks belong to the word
+        ("Пётр Великий", "лик", "Великий"),
+        ("서울에서", "서울", "서울"),  # a particle is no part of the answer
+        ("北京大学", "北京", "北京"),
+        ("ประเทศไทย", "ไทย", "ไทย"),
+        ("abc", "", ""),
+    ],
+)
+def test_whole_words(context: str, part: str, expected: str) -> None:
+    start = context.index(part)
+    begin, stop = whole_words(context, start, start + len(part))
+    assert context[begin:stop] == expected
+
+
+@given(st.text(st.sampled_from("abÄя1 -'가中\u0301"), min_size=1, max_size=12), st.data())
+def test_whole_words_hold_the_span_and_need_no_second_time(context: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(context)))
+    end = data.draw(st.integers(start, len(context)))
+    begin, stop = whole_words(context, start, end)
+    assert begin <= start <= end <= stop
+    assert whole_words(context, begin, stop) == (begin, stop)
+    added = context[begin:start] + context[end:stop]
+    assert not set(added) & set("1 -'가中")

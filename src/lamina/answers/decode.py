@@ -11,7 +11,8 @@ Departures, and why:
 - The 20 do not shrink with `n_best`, so up to 20 a shorter list is always the beginning of a longer one.
 - Scores are sums in float64. Ties go to the earlier window, then the earlier start, then the earlier end. So the result does
   not depend on how windows are grouped.
-- Texts come from `quote`, and lose a Korean particle (`without_particle`). Then candidates with the same text count once.
+- Texts come from `quote`, and lose a Korean particle (`without_particle`). With `whole_words`, a part of a word becomes the word.
+  Then candidates with the same text count once.
 
 Decoding needs only arrays and the examples' contexts, no model and no tokenizer.
 """
@@ -26,7 +27,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from lamina.answers.particles import without_particle
-from lamina.answers.quoting import quote
+from lamina.answers.quoting import quote, whole_words
 from lamina.data.examples import Example
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
@@ -65,6 +66,8 @@ class AnswerOptions(Options):
     """How to compare answers from several contexts: by the margin above "no answer", or by the paper's probabilities."""
     cut_particles: bool = True
     """Leave a Korean particle off the end of an answer if one token holds both: 서울 for 서울에서."""
+    whole_words: bool = False
+    """Extend an answer that starts or ends inside a word to the whole word, in scripts that have capitals."""
 
 
 _DEFAULT = AnswerOptions()
@@ -189,6 +192,8 @@ def _distinct(context: str, spans: Iterable[tuple[int, int, int, float]], option
         begin, stop = quote(context, first, last)
         if options.cut_particles:
             stop = without_particle(context, max(begin, token), stop)
+        if options.whole_words:
+            begin, stop = whole_words(context, begin, stop)
         text = context[begin:stop]
         if text and text not in found:
             found[text] = Candidate(text, begin, stop, score)

@@ -8,6 +8,7 @@ answer stays a quote.
 
 from __future__ import annotations
 
+import unicodedata
 from functools import lru_cache
 
 import regex
@@ -39,6 +40,30 @@ def quote(context: str, start: int, end: int) -> tuple[int, int]:
     bare = text.lstrip()
     start += len(text) - len(bare)
     return start, start + len(bare.rstrip())
+
+
+def whole_words(context: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span extended to whole words, if its first or last letters are a part of a word.
+
+    A word is a run of letters that have capitals, as in Latin, Greek or Cyrillic script. Other scripts write words together,
+    or put endings to names. Digits end a word, so that 1990 remains an answer in "the 1990s".
+
+    >>> whole_words("Ask Odinson twice", 4, 7)  # the token is "Odi"
+    (4, 11)
+    >>> whole_words("in the 1990s", 7, 11)
+    (7, 11)
+    """
+    if start == end:
+        return start, end
+    while start > 0 and _in_word(context[start - 1]) and _in_word(context[start]):
+        start -= 1
+    while end < len(context) and _in_word(context[end]) and _in_word(context[end - 1]):
+        end += 1
+    return start, end
+
+
+def _in_word(character: str) -> bool:
+    return character.lower() != character.upper() or unicodedata.combining(character) != 0
 
 
 def _grapheme_end(context: str, start: int, end: int) -> int:
