@@ -11,8 +11,8 @@ Departures, and why:
 - The 20 do not shrink with `n_best`, so up to 20 a shorter list is always the beginning of a longer one.
 - Scores are sums in float64. Ties go to the earlier window, then the earlier start, then the earlier end. So the result does
   not depend on how windows are grouped.
-- Texts come from `quote`, and lose a Korean particle (`without_particle`). With `whole_words`, a part of a word becomes the word.
-  Then candidates with the same text count once.
+- Texts come from `quote`, and lose a Korean particle (`without_particle`). With `whole_words`, a part of a word becomes the
+  word. Then candidates with the same text count once.
 
 Decoding needs only arrays and the examples' contexts, no model and no tokenizer.
 """
