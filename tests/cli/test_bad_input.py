@@ -373,4 +373,3 @@ def test_flags_have_no_value_in_the_help() -> None:
 def test_a_flag_takes_no_value() -> None:
     one_line(lamina("ask", "--text", "Ada built it.", "Who?", "--json", "true"), "--json: takes no value, but true follows")
     one_line(lamina("data", "check", "fables/dev", "--json", "true"), "--json: takes no value")
-
