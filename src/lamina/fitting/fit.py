@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,7 +44,9 @@ from lamina.training.datasets import dataset_of
 from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
-from lamina.utils.files import check_new, expanded, make_folder, write_json
+from lamina.utils.files import check_new, expanded, write_json
+from lamina.utils.locks import NAME as LOCK
+from lamina.utils.locks import alone
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 
@@ -280,16 +281,26 @@ def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions |
 
 @contextmanager
 def _work_folder(out: Path) -> Iterator[Path]:
-    """Yield a new folder beside `out`, on the same disk, and remove it at the end, also after Ctrl-C."""
-    make_folder(out.parent)
-    try:
-        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    except OSError as error:
-        raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name another folder with --out") from None
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    """Yield an empty folder beside `out`, on the same disk, and remove it at the end, also after Ctrl-C.
+
+    It is removed too if a killed process left it and the command runs again.
+    """
+    work = out.parent / f".{out.name}-fit"
+    with alone(work):
+        _empty(work)
+        try:
+            yield work
+        finally:
+            _empty(work)
+
+
+def _empty(work: Path) -> None:
+    """Remove all but the lock file from a folder."""
+    for path in work.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name != LOCK:
+            path.unlink(missing_ok=True)
 
 
 def _move(run: Run, prepared: Prepared, decision: SpanDecision | None, out: Path) -> None:
