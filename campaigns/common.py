@@ -156,7 +156,7 @@ class Command:
     Args:
         words: The command without the program's name.
         folder: A folder of this command for its output; it is made.
-        home: The environment variables to set; None as a value removes one.
+        variables: The environment variables to set; None as a value removes one.
         before: Called in the new process before the command.
         cwd: The working folder.
     """
@@ -183,6 +183,7 @@ class Command:
         code = 70
         try:
             os.setsid()
+            _die_with_parent()
             for descriptor, path in ((1, self._out), (2, self._err)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), descriptor)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -252,6 +253,14 @@ class Command:
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
         return [f"{number}: {line}" for number, line in found]
+
+
+def _die_with_parent() -> None:
+    """Let the system end this process when its parent ends, so that a stopped campaign leaves nothing behind."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _session(leader: int) -> Iterator[tuple[int, str]]:
