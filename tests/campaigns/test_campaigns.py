@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from campaigns.common import Campaign, Command, Ended, Failure, HangError, bad_end, limited
 
 from campaigns import disk, flip, fuzz, kill, material, memory, mutate, naive
-from campaigns.common import Campaign, Command, Ended, Failure, HangError, bad_end, limited
 from lamina.data.sources import load_examples
 from lamina.data.table_formats import TABLES
 

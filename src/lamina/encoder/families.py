@@ -143,8 +143,8 @@ def parse(values: Mapping[str, Any], *, where: str) -> EncoderConfig:
     """
     model_type = values.get("model_type") if isinstance(values, Mapping) else None
     if not isinstance(model_type, str) or model_type not in MODEL_TYPES:
-        known = ", ".join(MODEL_TYPES)
-        raise LaminaError(f"{where}: Lamina cannot load model_type {shortened(repr(model_type))}. Fix: choose a model of type {known}")
+        known, shown = ", ".join(MODEL_TYPES), shortened(repr(model_type))
+        raise LaminaError(f"{where}: Lamina cannot load model_type {shown}. Fix: choose a model of type {known}")
     family = MODEL_TYPES[model_type]
     refuse_unsupported(values, where=where)
     try:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +44,7 @@ from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
 from lamina.utils.files import check_new, expanded, write_json
-from lamina.utils.locks import NAME as LOCK
-from lamina.utils.locks import alone
+from lamina.utils.new_folders import work_folder
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 
@@ -101,7 +99,7 @@ def fit(
     check_new(folder, "name a new folder with --out, or delete this one")
     fitting = _Fitting.begin(data, start, settings, progress or Silent())
     choice, size = fitting.choose(minutes)
-    with _work_folder(folder) as work:
+    with work_folder(folder.parent / f".{folder.name}-fit") as work:  # on the same disk
         return fitting.run(choice, choice.lines(size, minutes), work, folder)
 
 
@@ -277,30 +275,6 @@ def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions |
         return HeldOutQuestions(test, *(reader.predict(test) for reader in readers))
     tables = [reader.predictions(test, wanted=["predictions"])["predictions"] for reader in readers]
     return HeldOutSentences(test, *([table[sentence.id] for sentence in test] for table in tables))
-
-
-@contextmanager
-def _work_folder(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out`, on the same disk, and remove it at the end, also after Ctrl-C.
-
-    It is removed too if a killed process left it and the command runs again.
-    """
-    work = out.parent / f".{out.name}-fit"
-    with alone(work):
-        _empty(work)
-        try:
-            yield work
-        finally:
-            _empty(work)
-
-
-def _empty(work: Path) -> None:
-    """Remove all but the lock file from a folder."""
-    for path in work.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name != LOCK:
-            path.unlink(missing_ok=True)
 
 
 def _move(run: Run, prepared: Prepared, decision: SpanDecision | None, out: Path) -> None:
