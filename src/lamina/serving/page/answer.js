@@ -3,6 +3,8 @@
 import { h, percent } from "./dom.js";
 import { sentence } from "./text.js";
 
+const RUNNERS_UP = 4;
+
 /** Return a confidence in words. */
 export function words(share) {
   if (share >= 0.85) return "Very sure";
@@ -38,14 +40,24 @@ export function card(reply, ...more) {
 
 /** Return the list of runners-up. `near` is called with a quote under the pointer and with null; `chosen` with a clicked one. */
 export function runnersUp(reply, near, chosen) {
-  if (!reply.others.length) return null;
+  const others = distinct(reply);
+  if (!others.length) return null;
   const row = (quote) => h("button", {
     type: "button", class: "other", title: quote.sentence.text,
     onpointerenter: () => near(quote), onpointerleave: () => near(null), onfocus: () => near(quote), onblur: () => near(null),
     onclick: () => chosen(quote),
   }, h("span", {}, quote.answer), h("small", {}, `${quote.confidence < 0.005 ? "under 1%" : percent(quote.confidence)} · ${quote.place}`));
   return h("section", { class: "others", "aria-label": "Runners-up" },
-    h("h3", {}, reply.answer === null ? "The nearest it found" : "Runners-up"), reply.others.map(row));
+    h("h3", {}, reply.answer === null ? "The nearest it found" : "Runners-up"), others.map(row));
+}
+
+/** Return the best runners-up that are elsewhere than the answer and than each other. */
+function distinct(reply) {
+  const kept = reply.quote ? [reply.quote] : [];
+  for (const one of reply.others) {
+    if (kept.every((other) => other.context !== one.context || other.end <= one.start || one.end <= other.start)) kept.push(one);
+  }
+  return kept.filter((one) => one !== reply.quote).slice(0, RUNNERS_UP);
 }
 
 /** Return the place line of a document at a code point that the service counted: "page 3" for a PDF, else its own. */

@@ -24,7 +24,7 @@ export function start({ tell }) {
   }
 
   function table(runs) {
-    const head = ["Run", "Encoder", "Mixer and head", "F1", "EM", "Minutes", "Trained", "Of"];
+    const head = ["Run", "Encoder", "Mixer and head", "F1", "EM", "Minutes", "Trained weights", "All weights"];
     return h("table", {}, h("thead", {}, h("tr", {}, head.map((name, column) => h("th", { scope: "col", class: column > 2 ? "number" : null }, name)))),
       h("tbody", {}, runs.map((run) => h("tr", {},
         h("td", {}, h("button", { type: "button", class: "link", onclick: () => open(run.name) }, run.name), run.finished ? null : " (not finished)"),
