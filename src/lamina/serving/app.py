@@ -99,7 +99,7 @@ def _state(settings: Settings, label: str | None) -> State:
         settings,
         Models(),
         metrics,
-        Batcher(settings.budget, settings.limits.waiting, settings.company, metrics),
+        Batcher(settings.budget, settings.limits.waiting, settings.company, metrics, settings.at_once),
         Corrections(settings.project),
         Improvement(settings.project),
         Labelling(label),

@@ -15,6 +15,7 @@ from lamina.utils.files import expanded, read_text
 
 KEYS_VARIABLE: Final = "LAMINA_SERVE_KEYS"
 SHORTEST_KEY: Final = 16
+_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Settings:
     budget: int = 8_192
     backend: Backend = "auto"
     threads: int | None = None
+
+    @property
+    def at_once(self) -> int:
+        """The number of batches that are computed at once: two, unless there is one thread."""
+        return min(_AT_ONCE, self.threads or os.cpu_count() or 1)
 
 
 def read_keys(file: str | None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
