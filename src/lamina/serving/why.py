@@ -39,7 +39,7 @@ def explain(reader: Reader, example: Example, progress: Progress | None = None) 
     windows = cut_examples([example], trained.tokenizer, trained.recipe.window).windows()
     logits, weights, numbers = None, None, ()
     if not exported:
-        logits, weights, numbers = _weighed(reader, windows)
+        logits, weights, numbers = _weighed(reader, windows, progress)
     if logits is None:
         logits = trained.engine.spans(windows, trained.span_task, progress or Silent())
     starts, ends = (_chances(windows, one) for one in (logits.start, logits.end))
@@ -68,7 +68,9 @@ def explain(reader: Reader, example: Example, progress: Progress | None = None) 
     return found
 
 
-def _weighed(reader: Reader, windows: Windows) -> tuple[SpanLogits | None, Floats | None, Sequence[int]]:
+def _weighed(
+    reader: Reader, windows: Windows, progress: Progress | None
+) -> tuple[SpanLogits | None, Floats | None, Sequence[int]]:
     """Return the logits, the weights of the layers and their numbers; nothing for a mixer without weights."""
     from lamina.experiments.layer_weights import weigh
     from lamina.mixers import weighing
@@ -77,7 +79,7 @@ def _weighed(reader: Reader, windows: Windows) -> tuple[SpanLogits | None, Float
     mixer = weighing(reader.model.task(task).mixer)
     if mixer is None:
         return None, None, ()
-    logits, weights = weigh(reader.model, windows, task)
+    logits, weights = weigh(reader.model, windows, task, progress)
     return logits, weights, mixer.layers
 
 

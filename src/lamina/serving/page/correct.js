@@ -6,12 +6,13 @@ import { judge } from "./marker.js";
 import { Reading } from "./text.js";
 
 const NO_TORCH = "Training needs torch, which is not installed here: pip install 'lamina-qa[train]'. Corrections are kept all the same.";
+const SHOWN = 10; // corrections, until all are asked for
 const SCORES = { f1: "F1", exact: "Exact match", accuracy: "Accuracy", pearson: "Pearson" };
 
 /** Set the view up. `switched` is called after a switch to another model. */
 export function start({ tell, model, switched }) {
   const reading = new Reading(get("label-text"));
-  let project = { corrections: [], needed: 30, formats: [] }, skipped = 0, following = false;
+  let project = { corrections: [], needed: 30, formats: [] }, skipped = 0, following = false, every = false;
 
   async function refresh() {
     try {
@@ -58,17 +59,20 @@ export function start({ tell, model, switched }) {
 
   function corrections() {
     const all = project.corrections;
-    const files = all.length ? project.formats.map((format) => h("button", { type: "button", class: "quiet", onclick: () => save(format) }, format.toUpperCase())) : [];
+    const files = all.length ? [h("span", { class: "hint" }, "Download:")] : [];
+    if (all.length) files.push(...project.formats.map((format) => h("button", { type: "button", class: "quiet", onclick: () => save(format) }, format.toUpperCase())));
     fill(get("exports"), files);
     if (!all.length) return void fill(get("corrections"), h("li", {}, h("p", { class: "empty" }, "No corrections yet. Say of an answer whether it is right, or mark the right words.")));
-    fill(get("corrections"), [...all].reverse().map((one) => h("li", { "data-id": one.id },
+    const newest = [...all].reverse(), shown = every ? newest : newest.slice(0, SHOWN);
+    const rest = shown.length < all.length && h("li", {}, h("button", { type: "button", class: "quiet", onclick: () => { every = true; corrections(); } }, `Show all ${all.length}`));
+    fill(get("corrections"), shown.map((one) => h("li", { "data-id": one.id },
       h("div", {},
         h("p", { class: "asked" }, one.question),
         h("p", { class: "right" }, one.text ?? h("em", {}, "Not in the text")),
         h("p", { class: "where" }, one.title)),
       h("div", { class: "row" },
         h("button", { type: "button", class: "quiet", "aria-label": `Edit: ${one.question}`, onclick: (event) => edit(one, event.currentTarget.closest("li")) }, "Edit"),
-        h("button", { type: "button", class: "quiet danger", "aria-label": `Remove: ${one.question}`, onclick: () => remove(one) }, "Remove")))));
+        h("button", { type: "button", class: "quiet danger", "aria-label": `Remove: ${one.question}`, onclick: () => remove(one) }, "Remove")))), rest);
     return undefined;
   }
 
