@@ -21,11 +21,11 @@ import numpy as np
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.runtime.engine import Engine, EngineInference
-from lamina.runtime.processor import identity
 from lamina.tasks.kind import Examined
 from lamina.tasks.registry import kind_of
 from lamina.utils.files import write_atomically
 from lamina.utils.paths import cache_folder
+from lamina.utils.processor import identity
 
 ROWS: Final = 2
 TOKENS: Final = 128  # of each window, fewer if the model's windows are shorter

@@ -17,10 +17,10 @@ from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.runtime import batching
 from lamina.runtime.manifest import Graph, Manifest, Precision, Purpose
-from lamina.runtime.processor import has_vnni, processors
 from lamina.runtime.weights import read_initializers
 from lamina.utils.arrays import Floats
 from lamina.utils.checksums import crc32_of
+from lamina.utils.processor import has_vnni, processors
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
 

@@ -20,6 +20,11 @@ def has_vnni() -> bool:
     return bool(set(_field("flags").split()) & {"avx512_vnni", "avx_vnni", "amx_int8"})
 
 
+def mkl_lacks_avx512() -> bool:
+    """Return whether the processor has AVX-512, but MKL does not use it since AMD made the processor."""
+    return _field("vendor_id") == "AuthenticAMD" and "avx512f" in _field("flags").split()
+
+
 def identity() -> str:
     """Return a text that differs between kinds of processors."""
     return "; ".join((platform.machine(), platform.processor(), _field("model name"), _field("flags")))
