@@ -21,6 +21,7 @@ from lamina.objectives import Remembers
 from lamina.objectives.loss import Loss
 from lamina.tasks.kind import Evaluation
 from lamina.training.checkpoint import Costs, State
+from lamina.training.loss_scale import LossScale
 from lamina.training.pcgrad import TaskGradients
 from lamina.training.processes import ALONE, Group, merged
 from lamina.training.recording import Recording
@@ -77,6 +78,8 @@ def fit(
     """
     model, losses, options, state = optimisation.model, optimisation.losses, optimisation.options, recorder.state
     device = next(model.parameters()).device
+    if state.step == 0:
+        state.scale = LossScale.of(optimisation.precision)
     trainable = [p for p in model.parameters() if p.requires_grad]
     gradients = TaskGradients(trainable) if options.gradients == "pcgrad" else None
     remembering = [term for loss in losses.values() for term in loss.terms if isinstance(term, Remembers)]
@@ -97,7 +100,7 @@ def fit(
                     loss = parts.sum()
                     _check_finite("loss", loss.item(), state.step, [(task, batch)])
                     _check_trains(task, loss)
-                    loss.backward()
+                    (loss if state.scale.factor is None else loss * state.scale.factor).backward()
                     shares[number] = Share(task, loss.item(), parts.tolist(), int(batch.mask.sum()), batch.mask.numel())
                 if gradients is not None and (number + 1 == len(step) or step[number + 1][0] != task):
                     group.add_gradients(trainable)
@@ -106,16 +109,25 @@ def fit(
                 gradients.combine(seed_of(options.seed, epoch, state.step))
             else:
                 group.add_gradients(trainable)
+            state.scale.divide(trainable)
             norm = nn.utils.clip_grad_norm_(trainable, options.clip).item()
-            _check_finite("norm of the gradient", norm, state.step, own)
             rate = share_of_peak(options, (state.step + 0.5) / len(steps), epochs)
-            for term in remembering:
-                term.before_step(model)
-            update_weights(optimisation.optimizer, rate, options.lr)
-            for term in remembering:
-                term.after_step(model)
+            if state.scale.usable(norm):
+                _check_finite("norm of the gradient", norm, state.step, own)
+                for term in remembering:
+                    term.before_step(model)
+                update_weights(optimisation.optimizer, rate, options.lr)
+                for term in remembering:
+                    term.after_step(model)
+            else:
+                optimisation.optimizer.zero_grad(set_to_none=True)
+                _check_scale(state.scale, state.step)
             entry = _entry(losses, merged(group, shares).values(), state.costs)
-            loop.finish(epoch, entry["loss"], {"loss": entry.pop("loss"), "lr": rate * options.lr, "norm": norm, **entry})
+            loop.finish(
+                epoch,
+                entry["loss"],
+                {"loss": entry.pop("loss"), "lr": rate * options.lr, "norm": norm if np.isfinite(norm) else None, **entry},
+            )
             _after_step(optimisation, evaluations, recorder, progress, group, state.step / len(steps))
     if not steps:
         _after_step(optimisation, evaluations, recorder, progress, group, 1.0)
@@ -205,6 +217,15 @@ def _check_trains(task: str, loss: Tensor) -> None:
     if not loss.requires_grad:
         raise LaminaError(
             f"tune: the loss of task {task!r} depends on no trainable parameter. Fix: raise tune.layers or choose another head"
+        )
+
+
+def _check_scale(scale: LossScale, number: int) -> None:
+    """Raise LaminaError if no factor is left that could make the gradient finite."""
+    if scale.factor is not None and scale.factor < 1:
+        raise LaminaError(
+            f"step {number + 1}: float16 cannot hold the gradient. "
+            "Fix: set train.precision to bfloat16 or float32; then delete the run folder, and train again"
         )
 
 

@@ -190,7 +190,7 @@ def joined() -> Iterator[Group]:
 def _fails_first(store: dist.Store) -> bool:
     """Return whether no other process has called this before."""
     try:
-        return store.add("failed", 1) == 1
+        return int(store.add("failed", 1)) == 1
     except RuntimeError:  # the process that keeps the store has ended
         return True
 

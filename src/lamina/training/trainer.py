@@ -32,6 +32,7 @@ from lamina.tasks.checks import build_on_meta, resolved
 from lamina.tasks.kind import DataLike, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
+from lamina.training.compiling import compile_layers
 from lamina.training.cost_estimate import count_parameters
 from lamina.training.datasets import TrainingData, language_of_texts, load_data
 from lamina.training.given_data import GivenData, with_data
@@ -212,6 +213,8 @@ def _fit(
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)  # for random initial weights
     model = build_model(recipe, encoders.load(data.source)).to(device)
+    if options.compile:
+        compile_layers(model.encoder)
     heads = start_heads(recipe, model)
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
