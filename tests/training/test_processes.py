@@ -63,6 +63,7 @@ def recipes(folder: Path, data: Path) -> dict[str, Values]:
     return {
         "plain": values(folder, HALVES),
         "divided": values(folder, **STILL),
+        "idle": values(folder, {"batch_windows": 1, "epochs": 0.3}),  # the second process has no micro-batch
         "tasks": of_sentences(data),
         "distil": values(folder, HALVES, terms={"distil": {"window": 2}}),
         "frozen": values(folder, HALVES, terms=teacher, tune={"layers": 1}, cache={"use": "always"}),
@@ -86,7 +87,7 @@ def losses(run: Path) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", "divided", "tasks", "distil", "frozen"])
+@pytest.mark.parametrize("name", ["plain", "divided", "idle", "tasks", "distil", "frozen"])
 def test_two_processes_have_the_losses_of_one(
     name: str, folder: Path, recipes: dict[str, Values], reports: dict[str, list[str]], tmp_path: Path
 ) -> None:
