@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from lamina.utils.arrays import Floats
 from lamina.utils.checksums import crc32_of
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
+from lamina.utils.spreading import processors
 
 INPUTS = {  # of a graph -> the field of a batch and its type
     "input_ids": ("ids", np.int64),
@@ -30,11 +30,6 @@ INPUTS = {  # of a graph -> the field of a batch and its type
     "token_type_ids": ("type_ids", np.int64),
     "context": ("context", np.bool_),
 }
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def feeds(batch: Padded, names: list[str]) -> dict[str, npt.NDArray[Any]]:
