@@ -75,7 +75,8 @@ linux = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs /pro
 def growth(script: str, **variables: str) -> float:
     """Return the number that a script prints."""
     clean = {name: value for name, value in os.environ.items() if name not in CAPACITIES and not name.startswith("MALLOC_")}
-    done = subprocess.run([sys.executable, "-c", script], env=clean | variables, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], env=clean | variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return float(done.stdout)
 
 

@@ -32,8 +32,8 @@ class StepLoop(Generic[S]):
     """``with StepLoop(...) as loop``: iterate over (epoch, micro-batches) and call `finish` once a step.
 
     It starts at ``recorder.state.step`` and ends early if ``recorder.state.stopped`` is set. It saves a checkpoint every
-    `minutes` and at the end, and returns freed memory to the system. After Ctrl-C, SIGTERM or SIGHUP it finishes the step, saves a checkpoint and raises `Stopped`,
-    which is a KeyboardInterrupt.
+    `minutes` and at the end, and returns freed memory to the system. After Ctrl-C, SIGTERM or SIGHUP it finishes the step,
+    saves a checkpoint and raises `Stopped`, which is a KeyboardInterrupt.
     """
 
     def __init__(
