@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,6 +103,52 @@ def test_products_of_exported_graphs_cannot_overflow_in_16_bits() -> None:
             -(2**15), 2**15 - 1
         )
         assert np.array_equal(pairs.sum(1), inputs @ weights) == exact
+
+
+# Runs a graph as on a processor without VNNI, and prints how far its products are from those in float32.
+WITHOUT_VNNI = """
+import sys
+import numpy as np
+from lamina.runtime import onnx_engine
+onnx_engine.has_vnni = lambda: sys.argv[1] == "unsafe"
+given = np.load(sys.argv[3])
+(found,) = onnx_engine.make_session(sys.argv[2], {}).run(None, {"x": given["x"]})
+print(np.abs(found - given["y"]).max())
+"""
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is missing")
+def test_products_do_not_overflow_on_a_processor_without_vnni(tmp_path: Path) -> None:
+    """Valgrind runs programs on a processor with AVX2 and without VNNI, so onnxruntime takes the products of such machines."""
+    from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(0)
+    weights: dict[str, Array] = {"w": random.choice([-1.0, 1.0], (96, 128), p=[0.1, 0.9]).astype(np.float32)}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, size]) for name, size in (("x", 128), ("y", 96))]
+    inner = helper.make_graph([helper.make_node("MatMul", ["x", "w:transposed"], ["y"])], "map", ends[:1], ends[1:])
+    inner.initializer.append(TensorProto(name="w:transposed", data_type=TensorProto.FLOAT, dims=[128, 96]))
+    model = helper.make_model(inner, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    linked = LinkedGraph(model, {"w:transposed": Initializer(tensors=("w",), transposed=True)})
+    small = quantise_graph(linked, {"x": Limits(0.0, 1.0)})
+    x = random.uniform(0.8, 1, (16, 128)).astype(np.float32)
+    np.savez(tmp_path / "given.npz", x=x, y=x @ weights["w"].T)
+    errors = {}
+    for most, mode in ((MOST, "unsafe"), (MOST, "safe"), (BITS_7, "unsafe")):
+        whole = ModelProto.FromString(small.model.SerializeToString())
+        for place, one in enumerate(whole.graph.initializer):
+            if (how := small.initializers.get(one.name)) is not None:
+                made = made_in_8_bits(how, weights, most)
+                whole.graph.initializer[place].CopyFrom(numpy_helper.from_array(made, one.name))
+        (tmp_path / "graph.onnx").write_bytes(whole.SerializeToString())
+        command = ["valgrind", "--tool=none", "-q", sys.executable, "-c", WITHOUT_VNNI, mode]
+        done = subprocess.run(
+            [*command, tmp_path / "graph.onnx", tmp_path / "given.npz"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        errors[most, mode] = float(done.stdout.split()[-1])
+    assert errors[MOST, "unsafe"] > 10  # the products overflow there: the emulation shows it
+    assert errors[MOST, "safe"] < 0.1
+    assert errors[BITS_7, "unsafe"] < 0.1
 
 
 def test_packed_weights_serve_torch_and_the_graph() -> None:
