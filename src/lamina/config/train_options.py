@@ -80,6 +80,8 @@ class TrainOptions(Options):
     """Score the training split and the dev set every `train.curves_every` epochs; these scores choose nothing."""
     curves_every: float = Field(default=1.0, ge=0.01)
     """Number of epochs between two points of `train.curves`; the end of the run is a point too."""
+    curves_examples: int | None = Field(default=None, ge=1)
+    """Examples of each split for `train.curves`; without it, 1,000 of the training split and the whole dev set."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -90,6 +92,8 @@ class TrainOptions(Options):
     """Device to train on: `auto`, `cpu`, `cuda` or `mps`."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
+    score_precision: Literal["auto", "float32", "bfloat16"] = "float32"
+    """Number format of the model when the run scores its held-out split and its dev set; a saved model is in float32."""
 
     @property
     def untrained(self) -> bool:

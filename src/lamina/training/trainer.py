@@ -201,6 +201,7 @@ def _fit(
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)  # for random initial weights
     model = build_model(recipe, encoders.load(data.source)).to(device)
+    model.precision = choose_precision(options.score_precision, device)
     heads = start_heads(recipe, model)
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
