@@ -91,6 +91,19 @@ BackendOption = Annotated[
         rich_help_panel=MACHINE,
     ),
 ]
+EngineOption = Annotated[
+    Literal["local", "ray"] | None,
+    typer.Option("--engine", help="Run on this machine, or as tasks of Ray (the extra ray).", rich_help_panel=MACHINE),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="With --engine ray, use the cluster at this address; auto finds the one of this machine. "
+        "Without it: start one on this machine.",
+        rich_help_panel=MACHINE,
+    ),
+]
 Pickle = Annotated[
     bool,
     typer.Option(

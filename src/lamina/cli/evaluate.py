@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from lamina.cli.app import (
     DATA,
+    MACHINE,
     OUTPUT,
+    Address,
     BackendOption,
     DataOption,
     Device,
     Duplicates,
+    EngineOption,
     Json,
     ModelArgument,
     Pickle,
@@ -27,6 +31,11 @@ from lamina.cli.app import (
     print_scores,
 )
 from lamina.errors import LaminaError
+from lamina.utils.files import is_folder
+
+if TYPE_CHECKING:
+    from lamina.reader.distributed import Answerer
+    from lamina.utils.spreading import Workers
 
 commands = typer.Typer()
 
@@ -64,7 +73,7 @@ PredictionsFile = Annotated[
     Path,
     typer.Option(
         "--out",
-        help="Write the predictions by id as JSON, as the official SQuAD script reads them.",
+        help="Write the predictions by id as JSON, as the official SQuAD script reads them. For a folder of shards, a folder.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -77,11 +86,29 @@ QuestionsFile = Annotated[
     ),
 ]
 
+PredictData = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        help="Read questions or sentences: a file or the name of a dataset; or a folder of shards, each a file of questions.",
+        rich_help_panel=DATA,
+    ),
+]
+WorkerCount = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        help="Answer so many shards at once. Without it: one for each processor.",
+        rich_help_panel=MACHINE,
+    ),
+]
+
 
 @commands.command()
 def predict(
     model: ModelArgument,
-    data: DataOption,
+    data: PredictData,
     out: PredictionsFile,
     task: TaskOption = None,
     duplicate_ids: Duplicates = "error",
@@ -94,11 +121,34 @@ def predict(
     precision: Precision = "auto",
     backend: BackendOption = "auto",
     allow_pickle: Pickle = False,
+    engine: EngineOption = None,
+    address: Address = None,
+    workers: WorkerCount = None,
 ) -> None:
     """Write the predictions for a whole dataset: answers, answerability, or classes and scores of sentences.
 
-    Answers and labels in the data are ignored.
+    Answers and labels in the data are ignored. For a folder of shards, or a pattern of their names with --engine, each file
+    of questions becomes a parquet file of answers. The same command continues where it stopped.
     """
+    if engine is not None or is_folder(Path(data)):
+        tables = {"--nbest": nbest, "--null-odds": null_odds, "--questions": by_question, "--task": task}
+        if odd := next((name for name, value in tables.items() if value is not None), None):
+            raise LaminaError(f"{odd}: a folder of shards has none. Fix: leave it out; a shard's answers have the null odds")
+        if address is not None and engine != "ray":
+            raise LaminaError("--address: only --engine ray has one. Fix: add --engine ray")
+        from lamina.reader.distributed import Answerer
+        from lamina.utils.spreading import Workers
+
+        answerer = Answerer(
+            model, threads=threads or 1, backend=backend, precision=precision, device=device, allow_pickle=allow_pickle
+        )
+        _predict_shards(
+            data, out, answerer, Workers(engine or "local", workers, threads or 1, address), duplicate_ids, as_json=as_json
+        )
+        return
+    if address is not None or workers is not None:
+        option = "--workers" if address is None else "--address"
+        raise LaminaError(f"{option}: only a folder of shards has it. Fix: leave it out, or add --engine")
     from lamina.data.sources import check_writes
     from lamina.tasks.kind import counted
     from lamina.tasks.registry import kind_of
@@ -130,6 +180,26 @@ def predict(
         return
     words = [counted(counts), *(f"{value} {what}" for what, value in more.items() if isinstance(value, int))]
     print(f"{', '.join(words)}, written to {out}")
+
+
+def _predict_shards(
+    data: str, out: Path, answerer: Answerer, workers: Workers, duplicate_ids: Literal["error", "rename"], *, as_json: bool
+) -> None:
+    from lamina.reader.shards import answer_shards
+    from lamina.utils.progress import shown
+
+    with shown() as progress:
+        found = answer_shards(data, out, answerer, workers, duplicate_ids=duplicate_ids, progress=progress)
+    if as_json:
+        print_json({**asdict(found), "out": str(out)})
+    else:
+        before = f", {found.kept} of them before" if found.kept else ""
+        print(f"{found.questions} questions in {found.shards - len(found.failed)} shards{before}, ", end="")
+        print(f"{found.answered} answered, written to {out}")
+    if found.failed:
+        first, reason = next(iter(found.failed.items()))
+        more = f" and {len(found.failed) - 1} more" if len(found.failed) > 1 else ""
+        raise LaminaError(f"{first}{more}: not answered: {reason}" + ("" if "Fix: " in reason else ". Fix: run it again"))
 
 
 Predictions = Annotated[

@@ -14,7 +14,7 @@ from lamina.objectives.loss import Loss
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
 from lamina.training.datasets import Datasets, TrainingData, dataset_of
-from lamina.training.recording import Recorder
+from lamina.training.recording import Recording
 from lamina.training.task_group import TaskGroup
 from lamina.utils.files import read_text
 from lamina.utils.plots import line_plot
@@ -46,7 +46,7 @@ class LearningCurves:
             self._splits["dev"] = data.dev if count is None else some(data.dev, count, DEV_SEED)
         self._holdout, self._group, self._losses = data.holdout, group, losses
 
-    def record(self, model: Model, recorder: Recorder, epochs: float) -> None:
+    def record(self, model: Model, recorder: Recording, epochs: float) -> None:
         """Record the scores with decisions fitted on the held-out split, as after the last step."""
         began = time.monotonic()
         model.eval()

@@ -77,6 +77,7 @@ class RunInfo(TypedDict, total=False):
     language: str | None  # of the training texts of questions; None if unclear, missing in runs of older versions
     device: str
     threads: Count
+    processes: Count  # that trained together; only if there were several
     parameters: Mapping[str, object]
     steps: Count
     tasks: SkipValidation[dict[str, dict[str, Any]]]  # the decision of each task, which its own type checks

@@ -12,7 +12,7 @@ from optuna.trial import Trial as Running
 
 from lamina.experiments.tuning import trials as module
 from lamina.experiments.tuning.space import Space, parse_space
-from lamina.experiments.tuning.trials import Trial, TrialDatabase
+from lamina.experiments.tuning.trials import FileStorage, Trial, TrialDatabase
 
 RANGES = {
     "train.lr": {"low": 1e-5, "high": 1e-3, "log": True},
@@ -33,7 +33,7 @@ def by_layers(trial: Trial) -> float:
 def run_all(path: Path, wanted: Space, score: Callable[[Trial], float], *, sessions: int = 1) -> list[Trial]:
     """Run a whole search; with several sessions, the database is opened again as often."""
     for session in range(sessions):
-        with closing(TrialDatabase(path, wanted)) as database:
+        with closing(TrialDatabase(FileStorage(path), wanted)) as database:
             for _ in range(-(-wanted.trials // sessions) if session < sessions - 1 else wanted.trials):
                 if (trial := database.begin()) is None:
                     break
@@ -87,14 +87,16 @@ def test_database_killed_while_choosing_settings_continues(
     with pytest.raises(InterruptedError):
         run_all(tmp_path / "killed.db", wanted, by_layers)
     monkeypatch.undo()
-    with closing(TrialDatabase(tmp_path / "killed.db", wanted)) as database:
+    with closing(TrialDatabase(FileStorage(tmp_path / "killed.db"), wanted)) as database:
         assert [trial.settings for trial in database.trials()] == [trial.settings for trial in whole]
         assert database.trials()[11].state == "unfinished"
         assert database.begin() is None
 
 
 def test_twin_has_the_same_settings(tmp_path: Path) -> None:
-    with closing(TrialDatabase(tmp_path / "study.db", space({"train.lr": [0.1]}, method="random", trials=3))) as database:
+    with closing(
+        TrialDatabase(FileStorage(tmp_path / "study.db"), space({"train.lr": [0.1]}, method="random", trials=3))
+    ) as database:
         first, second = database.begin(), database.begin()
         assert first and second and database.twin(second) is None
         database.tell(0, 50.0, 1.0)
@@ -113,7 +115,7 @@ def test_grid_is_in_order_and_can_grow(tmp_path: Path) -> None:
 def test_halving_stops_the_worse_half_at_each_rung(tmp_path: Path) -> None:
     wanted = space({"train.lr": [0.1, 0.2, 0.3, 0.4, 0.5]}, halving=True)
     path = tmp_path / "study.db"
-    with closing(TrialDatabase(path, wanted)) as database:
+    with closing(TrialDatabase(FileStorage(path), wanted)) as database:
         for _ in range(5):
             assert database.begin() is not None
         assert not database.should_stop(0, 0.1, 90.0), "not yet at a rung"
@@ -125,7 +127,7 @@ def test_halving_stops_the_worse_half_at_each_rung(tmp_path: Path) -> None:
         assert not database.should_stop(4, 1.0, 1.0), "a finished trial is not stopped"
         assert database.tell(1, 40.0, 1.0).state == "pruned"
         assert database.tell(0, 95.0, 1.0).state == "done"
-    with closing(TrialDatabase(path, wanted)) as database:
+    with closing(TrialDatabase(FileStorage(path), wanted)) as database:
         assert [trial.state for trial in database.trials()] == ["done", "pruned", "unfinished", "unfinished", "unfinished"]
         assert database.trials()[1].score == 40.0
         assert not database.should_stop(3, 0.25, 99.0), "before the step of the decision"
@@ -134,7 +136,7 @@ def test_halving_stops_the_worse_half_at_each_rung(tmp_path: Path) -> None:
 
 
 def test_without_halving_nothing_is_stopped(tmp_path: Path) -> None:
-    with closing(TrialDatabase(tmp_path / "study.db", space({"train.lr": [0.1, 0.2]}))) as database:
+    with closing(TrialDatabase(FileStorage(tmp_path / "study.db"), space({"train.lr": [0.1, 0.2]}))) as database:
         assert database.begin() and database.begin()
         assert not database.should_stop(0, 0.5, 90.0)
         assert not database.should_stop(1, 0.5, 10.0)
@@ -153,6 +155,6 @@ def test_folders_with_special_characters_have_their_own_studies(tmp_path: Path, 
         trials = run_all(path, wanted, lambda trial, score=score: score)  # type: ignore[misc]
         assert path.is_file()
         assert [trial.score for trial in trials] == [score, score]
-        with closing(TrialDatabase(path, wanted)) as reopened:
+        with closing(TrialDatabase(FileStorage(path), wanted)) as reopened:
             assert reopened.trials() == trials
             assert reopened.begin() is None

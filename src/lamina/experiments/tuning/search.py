@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,13 @@ from lamina.experiments.tuning.space import Settings, Space, as_settings, settin
 from lamina.experiments.tuning.worker_pool import WorkerPool
 from lamina.tasks.checks import build_on_meta, resolved
 from lamina.utils import plots
-from lamina.utils.files import is_file, read_json, write_json
+from lamina.utils.files import is_file, make_folder, read_json, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.options import STORED, stored
 from lamina.utils.progress import Progress, Silent
 
 try:
+    from lamina.experiments.tuning.shared_trials import Shared
     from lamina.experiments.tuning.trials import Trial, TrialDatabase, opened_database
 except ImportError:
     raise LaminaError("lamina tune: needs Optuna, which is not installed. Fix: pip install 'lamina-qa[studies]'") from None
@@ -67,10 +69,12 @@ def search_settings(
     resume: bool = False,
     name: str = "space",
     progress: Progress | None = None,
+    shared: Shared | None = None,
 ) -> TuningResult:
     """Train the recipe with settings of the space, into the folder `out`, and return the trials.
 
     `resume` continues a search that was stopped. `settings` change the recipe itself. `name` names the space in errors.
+    With `shared`, this process joins the search in that storage, and returns when all of its trials have ended.
     """
     progress = progress or Silent()
     space.check_size(name)
@@ -81,10 +85,11 @@ def search_settings(
         return parse_recipe(values, [*settings, *as_settings(chosen)], name=name, origin=f"{name}: ")
 
     _check(base, space, make)
-    _check_folder(out, resume=resume)
-    with alone(out):
-        _begin(out, base, space)
-        with opened_database(out / "study.db", space) as database:
+    _check_folder(out, resume=resume or shared is not None)
+    with nullcontext() if shared else alone(out):
+        make_folder(out)
+        searched = _begin(out, base, space)
+        with shared.joined(space, searched) if shared else opened_database(out / "study.db", space) as database:
             _run(database, space, out, make, progress)
             trials = ranked(database.trials())
         write_json(out / "trials.json", [asdict(trial) for trial in trials])
@@ -138,8 +143,11 @@ def _check_folder(out: Path, *, resume: bool) -> None:
         raise LaminaError(f"{out}: already has a search. Fix: use --resume to continue it, or another --out")
 
 
-def _begin(out: Path, base: Recipe, space: Space) -> None:
-    """Write search.json. A resumed search must have the same recipe and space, but may have more trials or workers."""
+def _begin(out: Path, base: Recipe, space: Space) -> str:
+    """Write search.json and return its content as text.
+
+    A resumed search must have the same recipe and space, but may have more trials or workers.
+    """
     file = out / "search.json"
     searched: dict[str, dict[str, Any]] = {
         "recipe": base.model_dump(mode="json"),
@@ -152,13 +160,14 @@ def _begin(out: Path, base: Recipe, space: Space) -> None:
                 raise LaminaError(f"{out}: the {part} has changed since this search began. Fix: use another --out")
     else:
         write_json(file, searched)
+    return json.dumps(searched, sort_keys=True)
 
 
 def _run(database: TrialDatabase, space: Space, out: Path, make: Make, progress: Progress) -> None:
     """Keep all workers busy until no trial is left."""
     known = database.trials()
-    unfinished = [trial for trial in known if trial.state == "unfinished"]
-    over = {trial.number for trial in known} - {trial.number for trial in unfinished}
+    unfinished = database.interrupted()
+    over = {trial.number for trial in known if trial.state != "unfinished"}
     progress.start("searching", space.trials, len(over))
     with WorkerPool(out, space.search.workers) as pool:
         while True:
@@ -179,12 +188,17 @@ def _run(database: TrialDatabase, space: Space, out: Path, make: Make, progress:
                     continue
                 pool.start(trial.number, recipe)
             if not pool.busy:
+                if database.wait():
+                    continue
                 return
             number, report = pool.next_message()
             if report is None:
                 code = pool.close(number)
                 if number not in over:
                     log = pool.log(number)
+                    if database.lost(number):
+                        progress.say(f"trial {number}: its process ended with code {code}; see {log}. It is tried again")
+                        continue
                     raise LaminaError(f"trial {number}: its process ended with code {code}. Fix: see {log}, then use --resume")
             elif "share" in report:
                 pool.reply(number, database.should_stop(number, report["share"], report["score"]))

@@ -1,4 +1,4 @@
-"""Store the trials of a search in a SQLite file, with Optuna. Only the main process opens it.
+"""Store the trials of a search in a SQLite file, with Optuna. Only the main process opens it; `shared_trials` is for several.
 
 The settings of trial N depend only on the search's seed, on N and on the scores of earlier trials. So a search that was
 killed continues with the same settings.
@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from optuna import create_study, logging
 from optuna.exceptions import OptunaError
 from optuna.pruners import SuccessiveHalvingPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
-from optuna.storages import RDBStorage
+from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 from optuna.trial import Trial as Running
 from sqlalchemy.exc import SQLAlchemyError
@@ -44,6 +43,8 @@ OUTCOMES: dict[TrialState, Outcome] = {
     TrialState.FAIL: "failed",
 }
 
+D = TypeVar("D", bound="TrialDatabase")
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -60,18 +61,25 @@ class Trial:
 @contextmanager
 def opened_database(path: Path, space: Space) -> Iterator[TrialDatabase]:
     """Yield the trials in a file. A damaged file, or a disk that cannot hold it, raises LaminaError."""
+    with opened(str(path), lambda: TrialDatabase(FileStorage(path), space), _DAMAGED) as database:
+        yield database
+
+
+@contextmanager
+def opened(name: str, open_: Callable[[], D], fix: str) -> Iterator[D]:
+    """Yield the trials that `open_` opens, and close them. Errors of the storage become LaminaError; `name` names it."""
     try:
-        database = TrialDatabase(path, space)
+        database = open_()
     except LaminaError:
         raise
     except Exception as error:  # a damaged file gives errors of SQLite, SQLAlchemy, Alembic or Optuna
-        raise LaminaError(f"{path}: the trials cannot be opened ({_reason(error)}). Fix: {_DAMAGED}") from error
+        raise LaminaError(f"{name}: the trials cannot be opened ({_reason(error)}). Fix: {fix}") from error
     try:
         yield database
     except (SQLAlchemyError, sqlite3.Error, OptunaError) as error:
-        raise LaminaError(f"{path}: the trials cannot be read or written ({_reason(error)}). Fix: {_DAMAGED}") from error
+        raise LaminaError(f"{name}: the trials cannot be read or written ({_reason(error)}). Fix: {fix}") from error
     finally:
-        with suppress(SQLAlchemyError, sqlite3.Error):
+        with suppress(SQLAlchemyError, sqlite3.Error, OptunaError):
             database.close()
 
 
@@ -82,31 +90,62 @@ def _reason(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-class TrialDatabase:
-    """The trials of one search, in a SQLite file that Optuna reads and writes."""
+class FileStorage:
+    """Optuna's storage in a SQLite file."""
 
-    def __init__(self, path: Path, space: Space) -> None:
-        logging.set_verbosity(logging.WARNING)
-        self._space = space
+    def __init__(self, path: Path, seconds: float = 5.0) -> None:
+        """Open the file. Each access waits so many seconds for other processes."""
+        self._path, self._seconds = path, seconds
         self._connections: list[sqlite3.Connection] = []
         try:
-            self._open(path)
+            # A path in the URL would need escapes (`?`, `%`, `{`) that depend on the version of SQLAlchemy.
+            self.optuna = RDBStorage("sqlite://", engine_kwargs={"creator": self._connect, "poolclass": QueuePool})
         except BaseException:
             self.close()
             raise
 
-    def _open(self, path: Path) -> None:
+    def _connect(self) -> sqlite3.Connection:
+        self._connections.append(sqlite3.connect(self._path, check_same_thread=False, timeout=self._seconds))
+        return self._connections[-1]
+
+    def close(self) -> None:
+        if hasattr(self, "optuna"):
+            self.optuna.remove_session()
+            self.optuna.engine.dispose()
+        for connection in self._connections:  # also of a storage that could not be opened
+            connection.close()
+
+
+class Storage(Protocol):
+    """Where Optuna stores trials."""
+
+    @property
+    def optuna(self) -> BaseStorage: ...
+    def close(self) -> None: ...
+
+
+class TrialDatabase:
+    """The trials of one search, which Optuna reads and writes."""
+
+    def __init__(self, storage: Storage, space: Space) -> None:
+        logging.set_verbosity(logging.WARNING)
+        self._space, self._storage = space, storage
+        try:
+            self._study = create_study(
+                storage=storage.optuna,
+                study_name="lamina",
+                direction="maximize",
+                pruner=SuccessiveHalvingPruner(min_resource=FIRST_RUNG, reduction_factor=2),
+                load_if_exists=True,
+            )
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Choose the settings of the trials that a killed process began, and of a grid."""
         space = self._space
-        # A path in the URL would need escapes (`?`, `%`, `{`) that depend on the version of SQLAlchemy.
-        connect = partial(self._connect, path)
-        self._storage = RDBStorage("sqlite://", engine_kwargs={"creator": connect, "poolclass": QueuePool})
-        self._study = create_study(
-            storage=self._storage,
-            study_name="lamina",
-            direction="maximize",
-            pruner=SuccessiveHalvingPruner(min_resource=FIRST_RUNG, reduction_factor=2),
-            load_if_exists=True,
-        )
         for found in self._study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
             self._choose(found.number)  # the process may have been killed before all settings were chosen
         if space.search.method == "grid":
@@ -114,20 +153,25 @@ class TrialDatabase:
             for settings in space.grid()[begun : space.trials]:
                 self._study.enqueue_trial({field: as_text(value) for field, value in settings.items()})
 
-    def _connect(self, path: Path) -> sqlite3.Connection:
-        self._connections.append(sqlite3.connect(path, check_same_thread=False))
-        return self._connections[-1]
-
     def close(self) -> None:
-        if hasattr(self, "_storage"):
-            self._storage.remove_session()
-            self._storage.engine.dispose()
-        for connection in self._connections:  # also of a storage that could not be opened
-            connection.close()
+        self._storage.close()
+
+    def interrupted(self) -> list[Trial]:
+        """Return the trials that were begun before and are for this process to continue."""
+        return [trial for trial in self.trials() if trial.state == "unfinished"]
+
+    def lost(self, number: int) -> bool:
+        """Note that the process of a trial was killed; return whether the search goes on without it."""
+        return False
+
+    def wait(self) -> bool:
+        """Wait for the trials of other processes; return False if there are none."""
+        return False
 
     def trials(self) -> list[Trial]:
         """Return all trials that have begun, in the order of their numbers."""
-        return [self._trial(found) for found in self._study.get_trials(deepcopy=False) if found.state != TrialState.WAITING]
+        found = self._study.get_trials(deepcopy=False)
+        return [self._trial(one.number, one) for one in found if one.state != TrialState.WAITING]
 
     def begin(self) -> Trial | None:
         """Begin the next trial and return it; None if there is no other."""
@@ -137,7 +181,7 @@ class TrialDatabase:
         self._study.sampler = self._sampler(number)
         self._study.ask()
         self._choose(number)
-        return self._trial(self._frozen(number))
+        return self._trial(number, self._frozen(number))
 
     def twin(self, trial: Trial) -> Trial | None:
         """Return an earlier finished trial with the same settings: training again would give the same score."""
@@ -164,13 +208,13 @@ class TrialDatabase:
         trial.set_user_attr("score", score)
         trial.set_user_attr("minutes", minutes)
         pruned = "pruned" in trial.user_attrs
-        ended = self._study.tell(number, None if pruned else score, TrialState.PRUNED if pruned else TrialState.COMPLETE)
-        return self._trial(ended)
+        state = TrialState.PRUNED if pruned else TrialState.COMPLETE
+        return self._trial(number, self._study.tell(trial.number, None if pruned else score, state))
 
     def fail(self, number: int, problem: str) -> Trial:
         trial = self._running(number)
         trial.set_user_attr("problem", problem)
-        return self._trial(self._study.tell(number, state=TrialState.FAIL))
+        return self._trial(number, self._study.tell(trial.number, state=TrialState.FAIL))
 
     def _choose(self, number: int) -> None:
         """Choose the settings that the trial does not have yet.
@@ -190,16 +234,16 @@ class TrialDatabase:
     def _frozen(self, number: int) -> FrozenTrial:
         return self._study.get_trials(deepcopy=False)[number]
 
-    def _trial(self, found: FrozenTrial) -> Trial:
+    def _trial(self, number: int, found: FrozenTrial) -> Trial:
         settings = {}
         for field, values in self._space.space.items():
             if field not in found.params:
-                raise LaminaError(f"trial {found.number}: the stored trial has no {field}. Fix: {_DAMAGED}")
+                raise LaminaError(f"trial {number}: the stored trial has no {field}. Fix: {_DAMAGED}")
             value = found.params[field]
             settings[field] = value if isinstance(values, Range) else json.loads(value)
         stored = found.user_attrs
         results = stored.get("score"), stored.get("minutes"), stored.get("problem")
-        return Trial(found.number, settings, OUTCOMES[found.state], *results)
+        return Trial(number, settings, OUTCOMES[found.state], *results)
 
     def _sampler(self, *place: int) -> BaseSampler:
         seed = int(np.random.SeedSequence((self._space.search.seed, *place)).generate_state(1)[0])
