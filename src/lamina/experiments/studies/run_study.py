@@ -24,7 +24,8 @@ from lamina.config.bundled import study_path
 from lamina.data.sources import locate_data
 from lamina.errors import LaminaError
 from lamina.experiments.studies.plan import Job, Plan, plan_study
-from lamina.experiments.studies.processes import Message, Processes
+from lamina.experiments.studies.processes import Message, Processes, Starter
+from lamina.experiments.studies.ray_jobs import OnRay
 from lamina.experiments.studies.results import StudyTable, read_rows, write_tables
 from lamina.experiments.studies.study_file import SizeName, read_study
 from lamina.utils.checksums import crc32_of
@@ -75,6 +76,7 @@ def study(
     jobs: int = 1,
     minutes: float | None = None,
     watch: Watch | None = None,
+    cluster: OnRay | None = None,
 ) -> StudyTable:
     """Train all variants of a study and return the table of their scores.
 
@@ -91,6 +93,7 @@ def study(
         jobs: The number of runs at once.
         minutes: Stop after so many minutes. Running jobs save their state.
         watch: Called with the status after each change.
+        cluster: Run the jobs as tasks of a Ray cluster, which decides how many run at once.
 
     Returns:
         The table of the finished variants, with the reasons of those that failed.
@@ -98,7 +101,8 @@ def study(
     Raises:
         LaminaError: The study has a mistake, or another process is writing in its folder.
     """
-    return run_study(make_plan(file, size, out, only, seeds, settings, encoders), jobs=jobs, minutes=minutes, watch=watch)
+    planned = make_plan(file, size, out, only, seeds, settings, encoders)
+    return run_study(planned, jobs=jobs, minutes=minutes, watch=watch, cluster=cluster)
 
 
 def make_plan(
@@ -145,7 +149,14 @@ def finished(job: Job) -> bool:
     return Run(job.path).finished if job.kind == "train" else (job.path / "ensemble.json").is_file()
 
 
-def run_study(plan: Plan, *, jobs: int = 1, minutes: float | None = None, watch: Watch | None = None) -> StudyTable:
+def run_study(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    minutes: float | None = None,
+    watch: Watch | None = None,
+    cluster: OnRay | None = None,
+) -> StudyTable:
     """Run the jobs of a plan that are not finished, and return the table."""
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
     if not (plan.out / ABOUT).exists() and foreign(plan.out):
@@ -154,7 +165,8 @@ def run_study(plan: Plan, *, jobs: int = 1, minutes: float | None = None, watch:
         _write_about(plan)
         status = Status(plan, {job.key for job in plan.jobs if finished(job)})
         shown = watch or (lambda status: None)
-        with Processes(plan.out / "logs", jobs) as processes:
+        logs = plan.out / "logs"
+        with Processes(logs, jobs) if cluster is None else cluster.jobs(logs) as processes:
             _Runner(status, processes, until, shown).run()
             if not status.left:
                 _measure_times(plan, processes, until)
@@ -190,7 +202,7 @@ class _Runner:
     """Keeps all processes busy until nothing is left that can run, or the time is over."""
 
     status: Status
-    processes: Processes
+    processes: Starter
     until: float
     watch: Watch
 
@@ -270,7 +282,7 @@ def described(job: Job) -> dict[str, Any]:
     }
 
 
-def _measure_times(plan: Plan, processes: Processes, until: float) -> None:
+def _measure_times(plan: Plan, processes: Starter, until: float) -> None:
     """Measure the inference of the first seed of each variant, one at a time. Known times are kept."""
     size, file = plan.study.sizes[plan.size], plan.out / "times.json"
     times = read_object(file) if file.is_file() else {}
