@@ -5,7 +5,7 @@ FROM python:3.13-slim AS build
 ARG PIP_EXTRA_INDEX_URL=""
 
 COPY . /src
-RUN python -m venv /opt/lamina && /opt/lamina/bin/pip install --no-cache-dir -c /src/constraints.txt '/src[train,serve,documents]'
+RUN python -m venv /opt/lamina && /opt/lamina/bin/pip install --no-cache-dir -c /src/constraints.txt '/src[train,serve]'
 
 FROM python:3.13-slim
 

@@ -1,5 +1,9 @@
 """The exception for mistakes that the user can fix, and the warning for likely mistakes."""
 
+import re
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 class LaminaError(Exception):
     """A mistake in a file, a recipe, a command or an argument, which the user can fix.
@@ -11,9 +15,22 @@ class LaminaError(Exception):
     error keeps the fix of that error. For example:
     `train.csv, line 12: the answer '1999' is not in the context. Fix: run lamina data clean train.csv`.
 
+    Messages quote texts of strangers. So a line end becomes a space, and characters that control a terminal or the order of
+    letters are written as escapes.
+
+    >>> str(LaminaError("a.csv: the id \\x1b[2J is not unique. Fix: rename it"))
+    'a.csv: the id \\\\x1b[2J is not unique. Fix: rename it'
+
     Args:
         message: The whole message; `str(error)` returns it.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_UNPRINTABLE.sub(_escaped, message))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return " " if found[0] == "\n" else ascii(found[0])[1:-1]
 
 
 class LaminaWarning(UserWarning):

@@ -19,6 +19,7 @@ from lamina.errors import LaminaError
 from lamina.reader.documents import make_document, read_document
 from lamina.utils.files import is_file, read_bytes, replacing, write_atomically
 from tests.command import Result, lamina
+from tests.reader.test_documents import pdf
 
 LAMINA = Path(sys.executable).with_name("lamina")
 DIGITS, BRACKETS = "9" * 5000, "[" * 100_000
@@ -109,9 +110,12 @@ from tests.command import lamina
 for module in pkgutil.walk_packages(library.__path__, "lamina."):  # the other user may not read the installation
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
+for words in {commands!r}:
+    lamina(words[0], "--debug")  # imports what only a command imports
 os.setuid(65534)  # root may read everything
 os.environ["HOME"] = sys.argv[1]
 for words in {commands!r}:
+    os.environ["LAMINA_CACHE"] = f"{{sys.argv[1]}}/closed/cache" if words[0] == "cache" else f"{{sys.argv[1]}}/cache"
     result = lamina(*words)
     print(repr((words[0], result.code, result.err)))
 """
@@ -139,6 +143,7 @@ def test_folders_without_permission_as_another_user(tmp_path_factory: pytest.Tem
             ("pretrain", "sentences", "--out", place),
             ("ensemble", place, "--out", f"{made}/x"),
             ("average", place, "--out", f"{made}/x"),
+            ("cache", "list"),
         ]
         done = subprocess.run(
             [sys.executable, "-c", DROPPED.format(commands=commands), made],
@@ -150,7 +155,7 @@ def test_folders_without_permission_as_another_user(tmp_path_factory: pytest.Tem
             check=False,
         )
     lines = done.stdout.splitlines()
-    assert len(lines) == len(commands), done.stderr
+    assert len(lines) == len(commands), done.stderr[-2000:]
     for line in lines:
         _, code, err = ast.literal_eval(line)
         one_line(Result(code, "", err), "ermission denied")
@@ -213,6 +218,13 @@ def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
     one_line(lamina("data", "check", tmp_path / "pipe.txt"), "no such data")
     done = shell('"$LAMINA" ask <(echo "Ada Thorn built the mill.") "Who built the mill?" --json')
     assert json.loads(done.stdout)[0]["answer"] == "Ada Thorn", "a pipe of the shell has an end"
+    reading, writing = os.pipe()
+    os.write(writing, pdf("Ada Thorn built the mill."))
+    os.close(writing)
+    try:
+        assert read_document(Path(f"/dev/fd/{reading}")).text == "Ada Thorn built the mill."
+    finally:
+        os.close(reading)
 
 
 def test_packed_files_that_unpack_to_more_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,3 +368,8 @@ def test_flags_have_no_value_in_the_help() -> None:
     text = lamina("ask", "-h").out
     (line,) = [line for line in text.splitlines() if "--json " in line]
     assert "bool" not in line
+
+
+def test_a_flag_takes_no_value() -> None:
+    one_line(lamina("ask", "--text", "Ada built it.", "Who?", "--json", "true"), "--json: takes no value, but true follows")
+    one_line(lamina("data", "check", "fables/dev", "--json", "true"), "--json: takes no value")

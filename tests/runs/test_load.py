@@ -62,10 +62,12 @@ def test_the_recipe_of_a_run_cannot_allow_a_pickle(run: Path, tmp_path: Path) ->
 
 
 def damaged(run: Path, tmp_path: Path, **changes: Any) -> Path:
-    """Copy the run with other fields in run.json; None removes a field."""
+    """Copy the run with other fields in run.json, without its own checksum; None removes a field."""
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     info = {**json.loads((run / "run.json").read_text()), **changes}
+    if isinstance(info["checksums"], dict):
+        info["checksums"].pop("run.json", None)
     (copy / "run.json").write_text(json.dumps({name: value for name, value in info.items() if value is not None}))
     return copy
 
@@ -134,6 +136,12 @@ def change_activation(run: Path) -> None:
     (run / "encoder.json").write_text(json.dumps(shape | {"activation": "relu"}))
 
 
+def change_the_longest_answer(run: Path) -> None:
+    recipe = json.loads((run / "recipe.json").read_text())
+    recipe["answer"]["max_tokens"] = 7
+    (run / "recipe.json").write_text(json.dumps(recipe))
+
+
 @pytest.mark.parametrize(
     ("damage", "file"),
     [
@@ -141,6 +149,7 @@ def change_activation(run: Path) -> None:
         (shift_vocabulary, "tokenizer.json"),
         (cut_vocabulary, "tokenizer.json"),
         (change_activation, "encoder.json"),
+        (change_the_longest_answer, "recipe.json"),
     ],
 )
 def test_files_that_differ_from_their_checksums_raise(
@@ -164,10 +173,33 @@ def test_files_that_differ_from_their_checksums_raise(
 
 def test_checksums_are_those_of_the_files_on_disk(run: Path) -> None:
     recorded = json.loads((run / "run.json").read_text())["checksums"]
-    assert recorded == {
-        name: f"crc32:{zlib.crc32((run / name).read_bytes()):08x}"
-        for name in ("model.safetensors", "tokenizer.json", "encoder.json")
-    }
+    for name in ("model.safetensors", "tokenizer.json", "encoder.json"):
+        assert recorded.pop(name) == f"crc32:{zlib.crc32((run / name).read_bytes()):08x}"
+    assert recorded.keys() == {"recipe.json", "run.json"}
+
+
+def test_run_json_has_a_checksum_of_itself(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    info = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(info, sort_keys=True))  # only the order of the keys differs
+    library.load(copy)
+    info["tasks"]["main"]["threshold"] += 0.5
+    (copy / "run.json").write_text(json.dumps(info))
+    with pytest.raises(LaminaError, match=r"run\.json: has the checksum .* remove its checksum from run\.json$"):
+        library.load(copy)
+    del info["checksums"]["run.json"]
+    (copy / "run.json").write_text(json.dumps(info))
+    assert library.load(copy).trained.decisions["main"].threshold == info["tasks"]["main"]["threshold"]
+
+
+def test_data_and_encoders_may_move_after_a_run(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    recipe = json.loads((copy / "recipe.json").read_text())
+    recipe["tasks"]["main"]["data"]["train"] = "elsewhere.json"
+    (copy / "recipe.json").write_text(json.dumps(recipe))
+    library.load(copy)
 
 
 def test_average_has_checksums_of_its_own(run: Path, tmp_path: Path) -> None:

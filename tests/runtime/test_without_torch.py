@@ -140,9 +140,9 @@ def test_commands_run_without_torch_and_others_name_the_extra(folder: Path, tmp_
     assert len(json.loads((tmp_path / "predictions.json").read_text())) == 30
 
 
-def test_int8_is_the_default_of_a_folder_that_has_it(folder: Path, reader: lamina.Reader) -> None:
+def test_int8_answers_nearly_as_float32(folder: Path, reader: lamina.Reader) -> None:
     for name in ("onnx", "shared"):
-        small = lamina.load(folder / name)
+        small = lamina.load(folder / name, precision="int8")
         assert small.backend == "onnx, int8"
         examples = small.read(folder / "dev.json")
         ours, theirs = (one.predict(examples) for one in (small, reader))

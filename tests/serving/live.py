@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from lamina.serving.app import create_app
-from lamina.serving.server import listen
+from lamina.serving.server import configuration, listen
 from lamina.serving.service import State
 from lamina.serving.settings import Settings
 
@@ -81,7 +81,7 @@ def running(models: Any, settings: Settings, label: str | None = None) -> Iterat
     logged: list[Mapping[str, object]] = []
     app = create_app(models, settings, label=label, log=logged.append)
     sock = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=10))
+    server = uvicorn.Server(configuration(app))
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     service = Service(app, sock.getsockname()[1], logged)

@@ -79,6 +79,23 @@ def test_jobs_that_wait_are_computed_together_in_turn() -> None:
     asyncio.run(check())
 
 
+def test_two_batches_are_computed_at_once() -> None:
+    async def check() -> None:
+        queue, lane = Batcher(2, 50, 0.01, Metrics(), at_once=2), Doubles()
+        jobs = [asyncio.create_task(queue.submit(lane, [n, n], [1, 1], 30)) for n in range(3)]
+        until = time.monotonic() + 30
+        while len(lane.batches) < 2:
+            assert time.monotonic() < until
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert len(lane.batches) == 2, "the third batch waits for one of them"
+        lane.gate.set()
+        assert await asyncio.gather(*jobs) == [[2 * n, 2 * n] for n in range(3)]
+        await queue.close()
+
+    asyncio.run(check())
+
+
 def test_lanes_are_not_mixed() -> None:
     async def check() -> None:
         queue, one, two = batcher(), opened(), opened()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -142,3 +143,28 @@ def test_keys_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
 def test_origins() -> None:
     found = [urlsplit_or_none(one) for one in ("http://A.example:80", "null", "ftp://a", "http://[::")]
     assert found == ["a.example:80", None, None, None]
+
+
+def test_a_connection_that_stays_silent_is_closed(guarded: Service) -> None:
+    for data in (b"", b"POST /answer HTTP/1.1\r\nhost: loc", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\nGET /hea"):
+        with socket.create_connection(("localhost", guarded.port), timeout=60) as connection:
+            connection.sendall(data)
+            got = b""
+            while part := connection.recv(65_536):
+                got += part
+            assert got.startswith(b"HTTP/1.1 200") == data.startswith(b"GET")
+
+
+def test_bodies_that_are_too_large_together_get_429(reader: lamina.Reader, tmp_path: Path) -> None:
+    limits = replace(Limits(), held=5_000)
+    with running({"small": reader}, Settings(project=tmp_path, limits=limits)) as service:
+        body = json.dumps({"question": "Who?", "context": "a" * 4_000}).encode()
+        with socket.create_connection(("localhost", service.port), timeout=60) as waiting:
+            waiting.sendall(b"POST /answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4900\r\n\r\n" + b" " * 4_000)
+            until = time.monotonic() + 60
+            while (reply := service.send("POST", "/answer", raw=body)).status != 429:
+                assert reply.status == 200 and time.monotonic() < until
+            assert "retry-after" in reply.headers and "Fix: " in reply.error
+        until = time.monotonic() + 60
+        while service.send("POST", "/answer", raw=body).status != 200:
+            assert time.monotonic() < until, "the bytes of a client that has gone are free again"

@@ -101,11 +101,14 @@ def test_the_answer_is_marked_at_the_right_characters(visit: Visit, reader: lami
         ask(page, text, answered.question)
         assert page.inner_text("#answer .quoted") == (reply.text or "Not in the text")
         assert f"{round(100 * reply.confidence)}%" in page.inner_text("#answer .sure")
-        assert reply.text is not None and reply.start is not None
+        assert reply.text is not None and reply.start is not None and reply.end is not None
         assert marked(page) == {"text": reply.text, "before": units(text[: reply.start]), "seen": True}
         assert page.inner_text("#answer .sentence mark") == reply.text
         page.hover(".other >> nth=0")
-        other = reader.answer(answered.question, text, top_k=5).others[0]
+        others = reader.answer(answered.question, text, top_k=12).others
+        other = min(
+            others, key=lambda one: one.start < reply.end and reply.start < one.end
+        )  # the best elsewhere, if there is one
         near = page.evaluate("() => [...CSS.highlights.get('near')][0].toString()")
         assert near == other.text == page.inner_text(".other >> nth=0 >> span")
 
@@ -158,6 +161,38 @@ def test_many_questions_make_a_table_that_downloads(
         assert marked(page)["text"] == replies[0].text
 
 
+def test_a_dropped_file_is_asked_and_quoted_with_its_place(visit: Visit, answered: Example) -> None:
+    with visit(permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.wait_for_selector("html[data-ready=yes]")
+        page.evaluate(
+            """(text) => {
+            const files = new DataTransfer();
+            files.items.add(new File([`A title\n\n${text}`], "note.txt"));
+            files.items.add(new File(["Nothing of it."], "other.md"));
+            for (const type of ["dragover", "drop"]) {
+              document.querySelector("#paste").dispatchEvent(
+                new DragEvent(type, { dataTransfer: files, bubbles: true, cancelable: true }));
+            }}""",
+            answered.context,
+        )
+        page.wait_for_selector(".chip >> nth=1")
+        ask(page, None, answered.question)
+        assert page.locator("#answer .card").get_attribute("data-answer")
+        answer, sentence = (page.inner_text(f"#answer {name}") for name in (".quoted", ".sentence"))
+        page.click("text=Copy with its place")
+        page.wait_for_selector("text=Copied")
+        assert page.evaluate("() => navigator.clipboard.readText()") == f"“{answer}” (note.txt, line 3)\n{sentence}"
+
+
+def test_a_stranger_can_try_an_example(visit: Visit) -> None:
+    with visit(viewport={"width": 360, "height": 740}) as page:
+        page.wait_for_selector("html[data-ready=yes]")
+        page.click("#example")
+        page.wait_for_selector("#answer .card")
+        assert page.input_value("#question") and "mill" in page.inner_text("#reading")
+        page.wait_for_function("() => document.querySelector('#answer .quoted').getBoundingClientRect().top < innerHeight")
+
+
 def test_why_shows_heat_lines(visit: Visit, answered: Example) -> None:
     with visit() as page:
         ask(page, answered.context, answered.question)
@@ -201,7 +236,7 @@ def test_the_keyboard_is_enough(visit: Visit, answered: Example) -> None:
             seen.add(page.evaluate("() => document.activeElement.textContent"))
             outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none" or page.evaluate("() => document.activeElement === document.body")
-        assert {"Why?", "Right", "Mark the right words"} <= seen
+        assert {"Why?", "Right", "Wrong: mark the right words"} <= seen
         page.focus("#reading")
         page.keyboard.press("/")
         assert page.evaluate("() => document.activeElement.id") == "question"
@@ -335,6 +370,30 @@ def test_a_span_is_marked_by_dragging(visit: Visit, service: Service, answered: 
         assert answered.question in Path(download.value.path()).read_text(encoding="utf-8")
         page.click("#corrections >> text=Remove")
         page.wait_for_selector("#corrections >> text=No corrections yet")
+
+
+def test_a_correction_names_the_text_that_it_was_marked_in(visit: Visit, service: Service, answered: Example) -> None:
+    other = "🌊 It was Mira Quill."
+    with visit() as page:
+        page.wait_for_selector("html[data-ready=yes]")
+        files = [("one.txt", answered.context), ("two.txt", other)]
+        page.set_input_files("#files", [{"name": n, "mimeType": "text/plain", "buffer": t.encode()} for n, t in files])
+        page.wait_for_selector(".chip >> nth=1")
+        ask(page, None, answered.question)
+        page.click("text=Wrong: mark")
+        page.click(".chip >> text=two.txt")
+        page.fill("#answer .actions input", "Mira Quill")
+        page.click("#answer .actions button.primary")
+        page.wait_for_selector("text=Saved")
+        (stored,) = service.state.corrections.all()
+        assert (stored.title, stored.context) == ("two.txt", other)
+        assert stored.answer is not None and other[slice(*stored.answer)] == "Mira Quill"
+        ask(page, None, answered.question)
+        page.click("#answer .actions button >> text=not")
+        page.wait_for_selector("text=Saved")
+        assert {(one.title, one.answer) for one in service.state.corrections.all()} == {("one.txt", None), ("two.txt", None)}
+        for one in service.state.corrections.all():
+            service.state.corrections.remove(one.id)
 
 
 @pytest.mark.slow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +77,23 @@ def test_many_questions_from_many_texts(service: Service, reader: lamina.Reader)
     replies = service.post("/answer/batch", {"questions": questions, "contexts": texts, "names": ["a", "b"]}).json["replies"]
     assert [given(reply) for reply in replies] == [expected(reader, question, texts) for question in questions]
     assert {reply["quote"]["name"] for reply in replies if reply["quote"]} <= {"a", "b"}
+
+
+def test_a_large_request_leaves_the_event_loop_free(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest, run = [0.0], asyncio.events.Handle._run
+
+    def timed(handle: asyncio.events.Handle) -> None:
+        began = time.thread_time()  # of the processor, so other programs do not matter
+        run(handle)
+        longest[0] = max(longest[0], time.thread_time() - began)
+
+    monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
+    texts = ["The mill was built by Ada Thorn in 1712. " * 20]
+    reply = service.post(
+        "/answer/batch", {"questions": [f"Who built mill {n}?" for n in range(256)], "contexts": texts, "top_k": 20}
+    )
+    assert reply.status == 200 and len(reply.json["replies"]) == 256
+    assert 0 < longest[0] < 0.2, "its replies alone take more"
 
 
 def test_sentences(service: Service, sentences: lamina.Reader) -> None:

@@ -190,7 +190,8 @@ def test_loss_that_is_not_finite_raises_with_step_and_windows() -> None:
             broken.get_parameter("tasks.main.head.bias").fill_(float("nan"))
         return two()
 
-    with pytest.raises(LaminaError, match=re.escape("step 2: the loss is nan in windows 7, 3. Fix: lower train.lr")):
+    problem = re.escape("step 2: the loss is nan in windows 7, 3. Fix: lower train.lr")
+    with pytest.raises(LaminaError, match=f"{problem}.*; then delete the run folder, and train again"):
         Training(steps=[(0, two), (0, break_it), (0, two)], start=broken)
 
 

@@ -24,12 +24,13 @@ from lamina.model import Model
 from lamina.model.inference import span_logits
 from lamina.objectives import SpanLoss
 from lamina.state_cache.dataset import Dataset
-from lamina.tasks.kind import FileCache
-from lamina.training.datasets import AnyDataset, load_data
+from lamina.tasks.kind import Evaluation, FileCache
+from lamina.training.datasets import AnyDataset, Datasets, load_data
 from lamina.training.learning_curves import read_curves, unit_of
 from lamina.training.plan import Draw
 from lamina.training.split_loss import SplitLoss
 from lamina.training.steps import TrainingPlan, curve_points
+from lamina.training.task_group import TaskGroup
 from lamina.training.trainer import train
 from lamina.utils.progress import Silent
 from lamina.utils.run_folder import Run
@@ -77,6 +78,38 @@ def test_evaluations_and_curves_record_the_objective_without_terms(tmp_path: Pat
     curve = entries(run, "curve")[-1]["curve"]
     assert curve["dev"]["loss"] == pytest.approx(mean_loss(model, data.dev["main"]), rel=1e-5)
     assert curve["train"]["loss"] == pytest.approx(mean_loss(model, data.train["main"]), rel=1e-5)
+
+
+def test_curves_of_a_sample_have_so_many_examples_of_each_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, int]] = []
+    evaluate = TaskGroup.evaluate
+
+    def noted(self: TaskGroup, model: Model, datasets: Datasets, *more: Any, **named: Any) -> Evaluation:
+        seen.append({name: len(dataset.examples) for name, dataset in datasets.items()})
+        return evaluate(self, model, datasets, *more, **named)
+
+    monkeypatch.setattr(TaskGroup, "evaluate", noted)
+    made = recipe(tmp_path, "train.epochs=1", "train.evaluate_every=1", "train.curves=true", "train.curves_examples=7")
+    run = train(made, tmp_path / "run")
+    assert seen.count({"main": 7}) == 2, "of the training split and of the dev set"
+    assert {"f1", "loss"} <= entries(run, "curve")[-1]["curve"]["dev"].keys()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_run_is_scored_in_the_number_format_of_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    formats = set()
+    infer = Model.forward
+
+    def noted(self: Model, *arguments: Any) -> Any:
+        if not self.training:
+            formats.add("bfloat16" if torch.is_autocast_enabled("cpu") else "float32")
+        return infer(self, *arguments)
+
+    monkeypatch.setattr(Model, "forward", noted)
+    train(recipe(tmp_path, "train.epochs=1", f"train.score_precision={precision}"), tmp_path / "run")
+    assert formats == {precision}
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -123,6 +123,14 @@ def test_second_run_uses_the_stored_states_of_the_first(tmp_path: Path) -> None:
     assert {store.name: store.bytes for store in list_stores()} == before
 
 
+def test_the_states_of_the_dev_set_can_be_stored_too(tmp_path: Path) -> None:
+    stored = trainer.train(recipe(tmp_path, tune={"layers": 0}, cache={"dtype": "float32", "dev": True}), tmp_path / "stored")
+    assert len(list_stores()) == 3, "training split, held-out split and dev set"
+    live = trainer.train(recipe(tmp_path, tune={"layers": 0}, cache={"use": "never"}), tmp_path / "live")
+    f1s = [json.loads(run.scores.read_text())["zero"]["f1"] for run in (stored, live)]
+    assert f1s[0] == pytest.approx(f1s[1], abs=1)
+
+
 def test_stopped_run_on_stored_states_resumes_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(tmp_path, train={"checkpoint_minutes": 0})
     whole = trainer.train(made, tmp_path / "whole")

@@ -21,8 +21,8 @@ def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
 @pytest.mark.parametrize(
     ("words", "package", "extra"),
     [
-        (["serve", "--port", "0"], "fastapi", "train,serve"),
-        (["serve", "--port", "0"], "uvicorn", "train,serve"),
+        (["serve", "--port", "0"], "fastapi", "serve"),
+        (["serve", "--port", "0"], "uvicorn", "serve"),
         (["report", "nowhere"], "jinja2", "reports"),
     ],
 )

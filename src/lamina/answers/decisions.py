@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 from lamina.answers.calibration import Calibration
 from lamina.answers.null_curve import NullCurve
 from lamina.errors import LaminaError
+from lamina.utils.files import shortened
 
 Number = Annotated[float, Strict()]  # pydantic would also accept texts and booleans
 Share = Annotated[float, Strict(), Field(ge=0, le=1)]
@@ -82,4 +83,5 @@ def read_decision(kind: type[D], tasks: object, name: str, where: str) -> D:
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, (name, *problem["loc"])))
-        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {problem['input']!r}). Fix: {fix}") from None
+        given = shortened(repr(problem["input"]))
+        raise LaminaError(f"{where}: tasks.{place}: {problem['msg']} (given: {given}). Fix: {fix}") from None

@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -114,6 +115,7 @@ Pickle = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.", rich_help_panel=OUTPUT)]
 
+_FLAGS = ("--json", "--jsonl", "--allow-pickle")  # of commands that take any number of words
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "calculation overflowed", "multiplication overflow")  # torch's
 _TRAIN_ON = "lamina train quickstart --set data.train={}"
 _USAGE_ERROR = typer.BadParameter.__mro__[1]  # the base of all mistakes on a command line; typer does not export it
@@ -129,6 +131,7 @@ def main() -> None:
     _print_any_character()
     handle_stops(_stop)
     try:
+        _check_flags(words)
         code = app(words, prog_name="lamina", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -169,6 +172,14 @@ def _without_debug(words: Sequence[str]) -> tuple[list[str], bool]:
     """Return the words of the command line without `--debug`, which may be anywhere before `--`, and whether it was there."""
     end = words.index("--") if "--" in words else len(words)
     return [word for place, word in enumerate(words) if word != "--debug" or place > end], "--debug" in words[:end]
+
+
+def _check_flags(words: Sequence[str]) -> None:
+    """Raise LaminaError if a value follows a flag: `lamina ask --json true` would ask the question "true"."""
+    end = words.index("--") if "--" in words else len(words)
+    for flag, value in pairwise(words[:end]):
+        if flag in _FLAGS and value.lower() in ("true", "false"):
+            raise LaminaError(f"{flag}: takes no value, but {value} follows. Fix: leave out {value}; put a question after --")
 
 
 def _print_any_character() -> None:

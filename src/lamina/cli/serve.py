@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.app import DATA, DEFAULT_MODEL, MODEL_HELP, OUTPUT, Threads
+from lamina.cli.app import DATA, DEFAULT_MODEL, MODEL_HELP, OUTPUT, BackendOption, Threads
 from lamina.errors import LaminaError
 from lamina.utils.extras import needs
 
@@ -60,6 +61,8 @@ LogTexts = Annotated[
     bool, typer.Option("--log-texts", help="Log questions and texts too, not only counts and times.", rich_help_panel=OUTPUT)
 ]
 
+Opens = Annotated[bool, typer.Option("--open", help="Open the page in your browser.", rich_help_panel=OUTPUT)]
+
 
 @commands.command()
 def serve(
@@ -73,13 +76,16 @@ def serve(
     names: HostNames = None,
     cors: Cors = None,
     log_texts: LogTexts = False,
+    backend: BackendOption = "auto",
     threads: Threads = None,
+    opens: Opens = False,
 ) -> None:
-    """Open a page in the browser to ask, see, correct and improve; other programs call the same service.
+    """Serve a page for the browser to ask, see, correct and improve; other programs call the same service.
 
     It listens on this machine only. Beyond it, clients need a key.
     """
-    _serve(models or [], host, port, _settings(host, project, runs, key_file, open_to_all, names, cors, log_texts), threads)
+    settings = _settings(host, project, runs, key_file, open_to_all, names, cors, log_texts)
+    _serve(models or [], host, port, replace(settings, backend=backend, threads=threads), opens=opens)
 
 
 @commands.command()
@@ -89,11 +95,13 @@ def label(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     project: Project = Path("lamina-project"),
+    backend: BackendOption = "auto",
     threads: Threads = None,
+    opens: Opens = False,
 ) -> None:
-    """Open the page to label questions: those whose replies are least certain come first."""
+    """Serve the page to label questions: those whose replies are least certain come first."""
     settings = _settings(host, project, Path("runs"), None, False, None, None, False)
-    _serve([model], host, port, settings, threads, label=data)
+    _serve([model], host, port, replace(settings, backend=backend, threads=threads), opens=opens, label=data)
 
 
 def _settings(
@@ -107,7 +115,7 @@ def _settings(
     log_texts: bool,
 ) -> Settings:
     """Return the settings, or raise LaminaError if everybody could use the service unasked."""
-    with needs("lamina serve", "fastapi", "uvicorn", extra="train,serve"):
+    with needs("lamina serve", "fastapi", "uvicorn", extra="serve"):
         import_module("fastapi")
         import_module("uvicorn")
     from lamina.serving.server import is_loopback
@@ -131,17 +139,11 @@ def _settings(
     )
 
 
-def _serve(
-    models: list[str], host: str, port: int, settings: Settings, threads: int | None, *, label: str | None = None
-) -> None:
+def _serve(models: list[str], host: str, port: int, settings: Settings, *, opens: bool, label: str | None = None) -> None:
     from lamina.serving.app import create_app
     from lamina.serving.improving import accepted
     from lamina.serving.server import listen, run
 
-    if threads:
-        import torch
-
-        torch.set_num_threads(threads)
     given = models or [*accepted(settings.project), DEFAULT_MODEL]
     app = create_app(given, settings, label=label)
-    run(app, listen(host, port), "#label" if label else "")
+    run(app, listen(host, port), "#label" if label else "", opens=opens)

@@ -54,18 +54,22 @@ def train(
 ) -> None:
     """Train a recipe, score it and write a run folder."""
     from lamina.training import trainer
+    from lamina.training.processes import joined
     from lamina.training.tracking import TensorBoard
     from lamina.utils.files import is_file
     from lamina.utils.progress import shown
     from lamina.utils.run_folder import complete_costs, read_object
 
-    read = open_recipe(recipe, settings)
-    folder = out or Path("runs") / Path(recipe).stem
     try:
-        with shown() as progress, TensorBoard(folder) if track else nullcontext() as on_metrics:
-            run = trainer.train(read, folder, resume=resume, progress=progress, on_metrics=on_metrics)
+        with joined() as group, shown() as progress:
+            read = open_recipe(recipe, settings)
+            folder = out or Path("runs") / Path(recipe).stem
+            with TensorBoard(folder) if track else nullcontext() as on_metrics:
+                run = trainer.train(read, folder, resume=resume, progress=progress, on_metrics=on_metrics)
     except KeyboardInterrupt as stop:  # the loop has saved its state
         end_interrupted(stop)
+    if not group.first:
+        return
     info = run.read_info()
     scores = read_object(run.scores) if is_file(run.scores) else {}
     costs = complete_costs(info.get("costs", {}))

@@ -279,10 +279,10 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     if problem["type"] == "union_tag_not_found":
         return f"{name}.type: is missing. Fix: choose one of {', '.join(types)}"
     if problem["type"] == "union_tag_invalid":
-        return f"{name}.type: there is no {problem['ctx']['tag']!r}. Fix: choose one of {', '.join(types)}"
+        return f"{name}.type: there is no {shortened(repr(problem['ctx']['tag']))}. Fix: choose one of {', '.join(types)}"
     what, _, fix = problem["msg"].removeprefix("Value error, ").partition(" Fix: ")
     given = problem.get("input")
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+    shown = f" (given: {shortened(repr(given))})" if isinstance(given, str | int | float | bool) else ""
     where = f"{name}: " if name else ""
     return f"{where}{what.removesuffix('.')}{shown}. Fix: {fix or _usual_fix(problem, name)}"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from lamina.errors import LaminaError
 from lamina.utils.options import Options
@@ -80,6 +80,8 @@ class TrainOptions(Options):
     """Score the training split and the dev set every `train.curves_every` epochs; these scores choose nothing."""
     curves_every: float = Field(default=1.0, ge=0.01)
     """Number of epochs between two points of `train.curves`; the end of the run is a point too."""
+    curves_examples: int | None = Field(default=None, ge=1)
+    """Examples of each split for `train.curves`; without it, 1,000 of the training split and the whole dev set."""
     checkpoint_minutes: float = Field(default=5.0, ge=0)
     """Minutes between two checkpoints to resume from."""
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -88,13 +90,23 @@ class TrainOptions(Options):
     """Number of processor threads; without it, torch's own choice."""
     device: str = "auto"
     """Device to train on: `auto`, `cpu`, `cuda` or `mps`."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32; `float16` scales the loss."""
+    score_precision: Literal["auto", "float32", "bfloat16"] = "float32"
+    """Number format of the model when the run scores its held-out split and its dev set; a saved model is in float32."""
+    compile: bool = False
+    """Compile the layers of the encoder with `torch.compile`; the first steps then take longer."""
 
     @property
     def untrained(self) -> bool:
         """Whether the run has no steps."""
         return self.epochs == 0 and self.minutes is None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out `compile` if it is not set: then recipes are written as before it, and studies find their runs."""
+        values: dict[str, Any] = write(self)
+        return values if values.get("compile") else {name: value for name, value in values.items() if name != "compile"}
 
     @model_validator(mode="after")
     def _annealing_needs_epochs(self) -> TrainOptions:
@@ -126,4 +138,4 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the number format of the computation; `auto` is bfloat16 on GPUs that support it, else float32."""
     if name == "auto":
         return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
-    return torch.float32 if name == "float32" else torch.bfloat16
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lamina.data.hidden_states import HiddenStack
+from lamina.data.hidden_states import HiddenStack, moved
 from lamina.data.padding import pad_windows
 from lamina.data.windows import Windows
 
@@ -33,10 +33,10 @@ class Batch:
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device."""
         ids, type_ids, mask, context, gold = (
-            part.to(device, non_blocking=True) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
+            moved(part, device) for part in (self.ids, self.type_ids, self.mask, self.context, self.gold)
         )
         states = self.states.to(device) if self.states is not None else None
-        labels, taught = (None if part is None else part.to(device, non_blocking=True) for part in (self.labels, self.taught))
+        labels, taught = (None if part is None else moved(part, device) for part in (self.labels, self.taught))
         return Batch(ids, type_ids, mask, context, gold, self.windows, states, labels, self.sides, taught)
 
 

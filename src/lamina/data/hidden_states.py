@@ -11,6 +11,13 @@ from torch import Tensor
 POOLED = -1  # the "layer" number of the pooled state of the classifier token
 
 
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device. From pinned memory, a GPU copies it while the processor goes on."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 @dataclass(frozen=True, slots=True)
 class HiddenStack:
     """The hidden states of some layers. Layer 0 is the output of the embeddings, layer `depth` that of the last block.
@@ -34,9 +41,9 @@ class HiddenStack:
 
     def to(self, device: torch.device) -> HiddenStack:
         """Return the stack on a device."""
-        states = tuple(state.to(device, non_blocking=True) for state in self.states)
-        pooled = None if self.pooled is None else self.pooled.to(device, non_blocking=True)
-        return replace(self, states=states, mask=self.mask.to(device, non_blocking=True), pooled=pooled)
+        states = tuple(moved(state, device) for state in self.states)
+        pooled = None if self.pooled is None else moved(self.pooled, device)
+        return replace(self, states=states, mask=moved(self.mask, device), pooled=pooled)
 
     def cls(self) -> HiddenStack:
         """Return the stack of the first token only (T = 1)."""

@@ -115,8 +115,8 @@ def describe_value(value: object) -> str:
 
 
 def id_note(own_id: object) -> str:
-    """Return an id in brackets, for messages; "" without an id."""
-    return f" (id {short(str(own_id))})" if isinstance(own_id, int | str) and own_id != "" else ""
+    """Return an id in brackets, for messages; "" without an id, or for one of white space."""
+    return f" (id {short(str(own_id))})" if isinstance(own_id, int | str) and str(own_id).strip() else ""
 
 
 def short(text: str, limit: int = 40) -> str:

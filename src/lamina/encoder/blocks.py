@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from torch import Tensor, nn
 
 from lamina.data.hidden_states import HiddenStack
+from lamina.encoder.linear import Linear, linear
 
 Family = Literal["bert", "electra", "albert", "roberta", "distilbert"]
 Activation = Literal["gelu", "gelu_new", "relu"]
@@ -149,7 +150,7 @@ class Embeddings(nn.Module):
         self.segment = table(config.types, config.embedding) if config.types else None
         self.norm = nn.LayerNorm(config.embedding, eps=config.eps)
         self.dropout = Dropout(config.dropout)
-        self.projection = nn.Linear(config.embedding, config.hidden) if config.projected else nn.Identity()
+        self.projection = Linear(config.embedding, config.hidden) if config.projected else nn.Identity()
 
     def forward(self, ids: Tensor, type_ids: Tensor) -> Tensor:
         length = ids.shape[1]
@@ -175,10 +176,10 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = config.heads
         self.dropout = config.attention_dropout
-        self.query = nn.Linear(config.hidden, config.hidden)
-        self.key = nn.Linear(config.hidden, config.hidden)
-        self.value = nn.Linear(config.hidden, config.hidden)
-        self.output = nn.Linear(config.hidden, config.hidden)
+        self.query = Linear(config.hidden, config.hidden)
+        self.key = Linear(config.hidden, config.hidden)
+        self.value = Linear(config.hidden, config.hidden)
+        self.output = Linear(config.hidden, config.hidden)
 
     def forward(self, x: Tensor, mask: Tensor | None, updates: nn.ModuleDict) -> Tensor:
         """Return the output of the attention, [R, T, H].
@@ -188,7 +189,7 @@ class SelfAttention(nn.Module):
         """
         parts = (self.query, self.key, self.value)
         weight, bias = torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
-        projected = F.linear(x, weight, bias).chunk(3, -1)  # one product is faster than three
+        projected = linear(x, weight, bias).chunk(3, -1)  # one product is faster than three
         query, key, value = (
             self.split(part + updates[name](x) if name in updates else part)
             for name, part in zip(("query", "key", "value"), projected, strict=True)
@@ -242,9 +243,9 @@ class Block(nn.Module):
         super().__init__()
         self.attention = SelfAttention(config)
         self.attention_norm = nn.LayerNorm(config.hidden, eps=config.eps)
-        self.up = nn.Linear(config.hidden, config.intermediate)
+        self.up = Linear(config.hidden, config.intermediate)
         self.activation = activation(config.activation)
-        self.down = nn.Linear(config.intermediate, config.hidden)
+        self.down = Linear(config.intermediate, config.hidden)
         self.output_norm = nn.LayerNorm(config.hidden, eps=config.eps)
         self.dropout = Dropout(config.dropout)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from lamina.encoder.blocks import Activation, EncoderConfig, Family
 from lamina.errors import LaminaError
+from lamina.utils.files import shortened
 
 # Our name of each module -> its name in a checkpoint; {i} is the number of the block, from 0.
 BERT = {
@@ -142,8 +143,8 @@ def parse(values: Mapping[str, Any], *, where: str) -> EncoderConfig:
     """
     model_type = values.get("model_type") if isinstance(values, Mapping) else None
     if not isinstance(model_type, str) or model_type not in MODEL_TYPES:
-        known = ", ".join(MODEL_TYPES)
-        raise LaminaError(f"{where}: Lamina cannot load model_type {model_type!r}. Fix: choose a model of type {known}")
+        known, shown = ", ".join(MODEL_TYPES), shortened(repr(model_type))
+        raise LaminaError(f"{where}: Lamina cannot load model_type {shown}. Fix: choose a model of type {known}")
     family = MODEL_TYPES[model_type]
     refuse_unsupported(values, where=where)
     try:

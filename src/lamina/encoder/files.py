@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -97,6 +96,8 @@ def read_tensors(
 def opened(file: Path, *, device: torch.device | str = "cpu") -> Any:
     """Return a handle on a safetensors file."""
     try:
+        if not is_file(file):  # opening a pipe would wait for ever
+            raise FileNotFoundError("there is no such file")
         with file.open("rb"):  # safetensors reports a file without permission as missing
             pass
         return safe_open(file, framework="pt", device=str(device))
@@ -110,8 +111,8 @@ def unpickled(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a pickled file. ``weights_only`` refuses everything but tensors and plain containers."""
     try:
         values = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # a damaged pickle raises many kinds of errors
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise LaminaError(f"{file}: the weights are unreadable: {reason}. Fix: download or copy the file again") from None
     if not isinstance(values, dict):
         what = f"the weights are a {type(values).__name__}, not tensors by name"

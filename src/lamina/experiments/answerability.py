@@ -20,7 +20,8 @@ from lamina.errors import LaminaError
 from lamina.experiments.analysis.saved_tasks import SavedAnswerability, open_tasks
 from lamina.scoring.answerability import score_answerability
 from lamina.utils.arrays import Bools, Doubles
-from lamina.utils.files import is_file, make_folder, read_json, write_json
+from lamina.utils.files import is_file, read_json, write_json
+from lamina.utils.new_folders import new_folder
 from lamina.utils.run_folder import Run, read_object
 
 ROUTE: Final = "probabilities"  # `route` in the ensemble.json of such an ensemble
@@ -88,10 +89,10 @@ def combine_classified(runs: Sequence[Path], out: Path, *, how: How, data: str |
     ids = [example.id for example in members[0].examples]
     scores = score_answerability(impossible, members[0].unanswerable)
     about = {"format": 1, "how": how, "route": ROUTE, "runs": [{"path": str(path)} for path in runs]}
-    make_folder(out)
-    write_json(out / "predictions.json", dict(zip(ids, impossible.tolist(), strict=True)))
-    write_json(out / "scores.json", scores)
-    write_json(out / "ensemble.json", about)
+    with new_folder(out) as draft:
+        write_json(draft / "predictions.json", dict(zip(ids, impossible.tolist(), strict=True)))
+        write_json(draft / "scores.json", scores)
+        write_json(draft / "ensemble.json", about)
     return {"out": str(out)} | about | {"scores": scores}
 
 

@@ -37,10 +37,12 @@ from lamina.tasks.kind import AnyKind, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.datasets import AnyDataset, dataset_of
 from lamina.training.task_group import Decisions, TaskGroup, decisions_json
-from lamina.utils.files import check_new, make_folder, read_bytes, replacing
+from lamina.utils.files import check_new, read_bytes, replacing
+from lamina.utils.new_folders import new_folder
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, AverageInfo, EncoderInfo, Run, RunInfo, versions
 
+_FIX = "write the average into a new folder"
 _BATCHES = "num_batches_tracked"  # differs between seeds: they hold out different articles, so their steps differ
 _OF_THE_MACHINE = ("seed", "threads", "device", "checkpoint_minutes")  # fields of `train` in which members may differ
 
@@ -61,7 +63,7 @@ def average(
     progress = progress or Silent()
     if not runs:
         raise LaminaError("runs: an average needs runs. Fix: name at least one")
-    check_new(out, "write the average into a new folder")
+    check_new(out, _FIX)
     members = [Run.open(path) for path in runs]
     for member in members:
         member.check_files()
@@ -80,14 +82,13 @@ def average(
     infos = [member.read_info() for member in members]
     seeds = sorted({seed for info in infos for seed in _seeds(info)})
     unseen, dev = _datasets(recipe, trained.tokenizer, infos, data, seeds)
-    run = Run(out)
-    make_folder(out)
     group = TaskGroup(recipe, trained.tokenizer)
     decisions = group.fit(trained.model, unseen)
-    group.score(run, trained.model, dev, decisions, progress)
     fitted_on = data or ("the held-out split" if any(dataset.examples for dataset in unseen.values()) else None)
-    _write(run, members, weights, decisions, {"seeds": seeds, "fitted_on": fitted_on})
-    return run
+    with new_folder(out, _FIX) as draft:
+        group.score(Run(draft), trained.model, dev, decisions, progress)
+        _write(Run(draft), members, weights, decisions, {"seeds": seeds, "fitted_on": fitted_on})
+    return Run(out)
 
 
 def _datasets(

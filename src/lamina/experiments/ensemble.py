@@ -35,10 +35,12 @@ from lamina.scoring.nbest import answer_counts, ranked_texts
 from lamina.scoring.predictions import by_question, references, score_all, score_at, several_contexts
 from lamina.tasks.kind import counted
 from lamina.tasks.spans import SPANS
-from lamina.utils.files import check_new, make_folder, write_json
+from lamina.utils.files import check_new, write_json
+from lamina.utils.new_folders import new_folder
 from lamina.utils.progress import Progress, Silent
 
 FORMAT = 1
+_FIX = "write the ensemble into a new folder"
 Route = Literal["logits", "nbest"]
 
 
@@ -59,7 +61,7 @@ def ensemble(
     progress = progress or Silent()
     if not runs:
         raise LaminaError("runs: an ensemble needs runs. Fix: name at least one")
-    check_new(out, "write the ensemble into a new folder")
+    check_new(out, _FIX)
     if all(classifies(path) for path in runs):
         return combine_classified(runs, out, how=how, data=data)
     members = [_Member.open(path) for path in runs]
@@ -89,14 +91,14 @@ def ensemble(
             {"path": str(one.run.path), "threshold": one.decision.threshold, "windows": one.fingerprint} for one in scored
         ],
     }
-    make_folder(out)
-    write_json(out / "predictions.json", predictions_json(voted))
-    if by_questions:
-        write_json(out / "questions.json", predictions_json(by_questions))
-    write_json(out / "null_odds.json", null_odds_json(voted))
-    write_json(out / "nbest.json", nbest)
-    write_json(out / "scores.json", scores | {"counts": counts})
-    write_json(out / "ensemble.json", about)
+    with new_folder(out, _FIX) as draft:
+        write_json(draft / "predictions.json", predictions_json(voted))
+        if by_questions:
+            write_json(draft / "questions.json", predictions_json(by_questions))
+        write_json(draft / "null_odds.json", null_odds_json(voted))
+        write_json(draft / "nbest.json", nbest)
+        write_json(draft / "scores.json", scores | {"counts": counts})
+        write_json(draft / "ensemble.json", about)
     return {"out": str(out)} | about | {"scores": scores, "counts": counts}
 
 

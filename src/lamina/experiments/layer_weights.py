@@ -200,7 +200,7 @@ def _see(trained: Trained, examples: Sequence[Example]) -> Iterable[_Seen]:
         yield _Seen(windows, weights, own, window, first, last, answer)
 
 
-def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogits, Floats]:
+def weigh(model: Model, windows: Windows, name: str = "main", progress: Progress | None = None) -> tuple[SpanLogits, Floats]:
     """Return the logits of every token, and the weights of its layers for start and end, [tokens, 2, n]."""
     task = model.task(name)
     mixer, weighed = task.mixer, weighing(task.mixer)
@@ -221,7 +221,7 @@ def weigh(model: Model, windows: Windows, name: str = "main") -> tuple[SpanLogit
         logits.end[token] = outputs.end.cpu().numpy()[mask]
         weights[token] = shares.float().cpu().numpy()[mask]
 
-    each_batch(model, windows, work)
+    each_batch(model, windows, work, progress=progress)
     return logits, weights
 
 

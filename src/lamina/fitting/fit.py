@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -45,7 +43,8 @@ from lamina.training.datasets import dataset_of
 from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
-from lamina.utils.files import check_new, expanded, make_folder, write_json
+from lamina.utils.files import check_new, expanded, write_json
+from lamina.utils.new_folders import work_folder
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
 
@@ -100,7 +99,7 @@ def fit(
     check_new(folder, "name a new folder with --out, or delete this one")
     fitting = _Fitting.begin(data, start, settings, progress or Silent())
     choice, size = fitting.choose(minutes)
-    with _work_folder(folder) as work:
+    with work_folder(folder.parent / f".{folder.name}-fit") as work:  # on the same disk
         return fitting.run(choice, choice.lines(size, minutes), work, folder)
 
 
@@ -276,20 +275,6 @@ def _tested(test: list[Any], prepared: Prepared, run: Run) -> HeldOutQuestions |
         return HeldOutQuestions(test, *(reader.predict(test) for reader in readers))
     tables = [reader.predictions(test, wanted=["predictions"])["predictions"] for reader in readers]
     return HeldOutSentences(test, *([table[sentence.id] for sentence in test] for table in tables))
-
-
-@contextmanager
-def _work_folder(out: Path) -> Iterator[Path]:
-    """Yield a new folder beside `out`, on the same disk, and remove it at the end, also after Ctrl-C."""
-    make_folder(out.parent)
-    try:
-        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    except OSError as error:
-        raise LaminaError(f"{out}: cannot be written ({error.strerror}). Fix: name another folder with --out") from None
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _move(run: Run, prepared: Prepared, decision: SpanDecision | None, out: Path) -> None:

@@ -42,6 +42,11 @@ class Loss:
         first = self.terms[0]
         return first.term if isinstance(first, Weighted) else first
 
+    @property
+    def joint(self) -> bool:
+        """Whether the loss of an item depends on the other items of its micro-batch."""
+        return any(getattr(term, "joint", False) for term in (self.objective, *self.terms))
+
     def counts(self, batches: Iterable[Batch]) -> dict[str, float]:
         """Return the denominators of a whole step, so that micro-batches add up to its mean."""
         totals: dict[str, float] = {}

@@ -63,6 +63,7 @@ class Ranking:
     """Multiple negatives ranking as a term of a training step."""
 
     name = "ranking"
+    joint = True
 
     def __init__(self, labels: Labels, weight: float, scale: float) -> None:
         self.labels = labels

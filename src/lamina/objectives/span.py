@@ -92,6 +92,10 @@ class SpanLoss:
         self.focal = focal
         self.label_smoothing = label_smoothing
 
+    @property
+    def joint(self) -> bool:
+        return self.answer_weight != 1 and self.answer_by == "batch"
+
     def counts(self, batch: Batch) -> dict[str, float]:
         return {"windows": float(len(batch.gold)), "answerable": float(answerable_windows(batch).sum())}
 

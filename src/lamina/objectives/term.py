@@ -23,7 +23,8 @@ class Term(Protocol):
     """A summand of the loss. The loop calls `counts` for every micro-batch of a step before any forward pass.
 
     So each micro-batch adds its share of the whole step's mean. The terms of a task use different names for
-    their counts. Each kind of outputs has its own terms.
+    their counts. Each kind of outputs has its own terms. A term has an attribute `joint`, True, if the loss of an item depends
+    on the other items of its micro-batch.
     """
 
     name: str

@@ -21,6 +21,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from lamina.data.hidden_states import moved
 from lamina.data.tokenizer import NO_WORD, Tokenizer
 from lamina.errors import LaminaError
 from lamina.pretraining.sequences import TokenSequences
@@ -93,7 +94,7 @@ class MaskedBatch:
 
     def to(self, device: torch.device) -> MaskedBatch:
         tensors = (self.ids, self.type_ids, self.mask, self.places, self.targets, self.following)
-        return MaskedBatch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+        return MaskedBatch(*(moved(tensor, device) for tensor in tensors))
 
 
 def make_masked_batch(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.errors import LaminaError
-from lamina.utils.files import decode_text, most_bytes, read_bytes, unpack
+from lamina.utils.files import decode_text, is_open_pipe, most_bytes, read_bytes, unpack
 
 MOST_BYTES = 1 << 28  # of a file after unpacking
 XML_SHARE = 8  # a parsed Word file takes many times the memory of its XML
@@ -101,7 +101,8 @@ def read_document(path: str | Path) -> Document:
     most = most_bytes(MOST_BYTES)
     data = unpack(path, read_bytes(path, most), most)
     packed = path.suffix.lower() in (".gz", ".xz")
-    return make_document(_whole(str(path)), data, (Path(path.stem) if packed else path).suffix.lower())
+    ending = (Path(path.stem) if packed else path).suffix.lower()
+    return make_document(_whole(str(path)), data, None if is_open_pipe(path) else ending)  # a pipe's name has no ending
 
 
 def make_document(name: str, data: bytes, suffix: str | None = None) -> Document:

@@ -16,7 +16,7 @@ from lamina.reader.saving import save
 from lamina.runs.load import Trained, as_torch
 from lamina.runs.onnx_folder import AUTO, GraphOptions, calibration_windows
 from lamina.runtime.exported import load_exported
-from lamina.runtime.manifest import MANIFEST
+from lamina.runtime.manifest import MANIFEST, write_manifest
 from lamina.scoring.predictions import references
 from lamina.scoring.squad import question_scores
 from lamina.utils.files import expanded, read_json, write_atomically, write_json
@@ -74,7 +74,7 @@ def compare_precisions(reader: Reader, folder: Path, examples: list[Example]) ->
 
 def note_equivalence(folder: Path, table: dict[str, Any]) -> None:
     """Write the result of `compare_precisions` into the manifest and the model card of a folder."""
-    write_json(folder / MANIFEST, {**read_json(folder / MANIFEST), "equivalence": table})
+    write_manifest(folder, {**read_json(folder / MANIFEST), "equivalence": table})
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8").rstrip()
     write_atomically(card, f"{text}\n\n## 8 bits\n\n{table['text']}.\n".encode())

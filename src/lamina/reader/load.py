@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,7 +17,8 @@ from lamina.errors import LaminaError
 from lamina.reader.questions import QuestionReader, TextByText
 from lamina.reader.replies import Reply
 from lamina.reader.sentences import Label, SentenceReader, Text
-from lamina.runtime.exported import Backend, Precision, load_exported, wants_export
+from lamina.runtime.exported import Backend, Precision, Rival, has_torch, load_exported, wants_export
+from lamina.runtime.ready import ReadyModel
 from lamina.tasks.kind import DataLike, ScoreTable
 from lamina.utils.extras import needs_torch
 from lamina.utils.files import expanded
@@ -186,12 +188,13 @@ def load(
         model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name". "reader" is
             the model inside the package, which answers questions from English texts.
         backend: What computes: "torch", or "onnx" for a model that `lamina export --to onnx` wrote, which needs no torch.
-            "auto" takes onnx if the model was exported, and torch for others.
+            "auto" takes what is faster for an exported model, by a test of a few seconds that is made once per model and
+            machine, and torch for others.
         device: "auto", "cpu", "cuda" or "mps". Only torch computes on others than "cpu".
         threads: How many threads compute, 1 or more; None for all processors, and for torch for its own number.
-        precision: The number format of the computation. "auto" is float32 with torch, and with an exported model the fastest
-            that it has. "bfloat16" (torch only) rounds more, and is faster on processors that have instructions for it, such
-            as AVX512-BF16. "int8" is for exported models.
+        precision: The number format of the computation. "auto" is float32 with torch. With an exported model it is the
+            fastest that it has, by the same test. "bfloat16" (torch only) rounds more, and is faster on processors that have
+            instructions for it, such as AVX512-BF16. "int8" is for exported models.
         allow_pickle: Read pickled weights of a checkpoint, or of the encoder that a run started from. A pickle can run
             hidden code. The recipe of a run cannot allow it.
         tokenizer: A folder, file or hub id of another tokenizer than the checkpoint's own.
@@ -215,8 +218,11 @@ def load(
     for name, value, known in (("backend", backend, get_args(Backend)), ("precision", precision, get_args(Precision))):
         if value not in known:
             raise ValueError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, not {value!r}")
-    if wants_export(model_folder(model), backend, precision, device=device, plain=tokenizer is None and revision is None):
-        return Reader(load_exported(model_folder(model), precision, threads))
+    folder = model_folder(model)
+    if wants_export(folder, backend, precision, device=device, plain=tokenizer is None and revision is None):
+        compare = backend == "auto" and precision != "int8" and Run(folder).model.is_file() and has_torch()
+        rivals = {"torch, float32": _in_torch(folder, threads)} if compare else {}
+        return Reader(load_exported(folder, precision, threads, rivals=rivals))
     if precision == "int8":
         raise LaminaError(
             f'{model}: precision "int8" is for models that were exported with it. Fix: run `lamina export --to onnx --int8`'
@@ -235,3 +241,29 @@ def load(
             token=token,
         )
     return Reader(trained)
+
+
+def _in_torch(folder: Path, threads: int | None) -> Rival:
+    """Return the model of a folder as torch runs it in float32."""
+
+    def load() -> ReadyModel:
+        with needs_torch(f"loading {folder}"):
+            from lamina.runs.load import load_for_reading
+
+            return load_for_reading(
+                folder,
+                "cpu",
+                threads,
+                precision="float32",
+                allow_pickle=False,
+                tokenizer=None,
+                revision=None,
+                token=None,
+            )
+
+    def alone() -> AbstractContextManager[None]:
+        from lamina.utils.parallel import one_thread
+
+        return one_thread()
+
+    return Rival(load, alone)

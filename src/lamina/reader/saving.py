@@ -23,7 +23,8 @@ from lamina.runs.load import Trained
 from lamina.runs.onnx_folder import GraphOptions, write_graphs
 from lamina.tasks.kind import ScoreTable
 from lamina.training.task_group import decisions_json
-from lamina.utils.files import check_new, make_folder, read_json, replacing, write_atomically, write_json
+from lamina.utils.files import read_json, replacing, write_atomically, write_json
+from lamina.utils.new_folders import new_folder
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 
 __all__ = ["Precision", "push", "save"]
@@ -50,8 +51,15 @@ def save(
         weights: "int8" rounds the weights to 8 bits, and leaves out a pooler that no head reads.
         graphs: Which graphs to write too, for the runtime without torch. Graphs that hold their weights replace the weights.
     """
-    check_new(folder)
-    make_folder(folder)
+    with new_folder(folder) as draft:
+        _write(trained, draft, name or folder.resolve().name, license, weights, graphs)
+    return Run(folder)
+
+
+def _write(
+    trained: Trained, folder: Path, name: str, license: str | None, weights: Precision, graphs: GraphOptions | None
+) -> None:
+    """Write the files of a saved model into an empty folder."""
     run = Run(folder)
     stored, config = _weights(trained), trained.model.encoder.config
     if weights == "int8":
@@ -68,7 +76,7 @@ def save(
     card = model_card(
         trained.recipe,
         scores,
-        name=name or folder.resolve().name,
+        name=name,
         parameters=sum(parameter.numel() for parameter in trained.model.parameters()),
         version=versions()["lamina-qa"],
         license=license,
@@ -78,7 +86,6 @@ def save(
     if graphs is not None:
         write_graphs(trained, folder, graphs)
     run.finish(without_folders({**_info(trained), "weights": weights}))  # last: a folder with run.json is complete
-    return run
 
 
 def push(

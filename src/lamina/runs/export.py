@@ -6,9 +6,10 @@ import copy
 from pathlib import Path
 
 from safetensors.torch import save_file
+from torch import Tensor
 
 from lamina.encoder.adapters import has_adapters, merge_lora
-from lamina.encoder.blocks import Encoder
+from lamina.encoder.blocks import Encoder, EncoderConfig
 from lamina.encoder.families import checkpoint_name, unparse
 from lamina.encoder.tokenizer_config import tokenizer_config
 from lamina.errors import LaminaError
@@ -16,10 +17,11 @@ from lamina.heads import SpanHead
 from lamina.mixers import LastLayer
 from lamina.model import Model, Task
 from lamina.runs.exported_settings import FIELD, ExportedSettings
-from lamina.runs.load import as_torch
+from lamina.runs.load import Trained, as_torch
 from lamina.runtime.ready import ReadyModel
 from lamina.utils.checksums import crc32_of
-from lamina.utils.files import check_new, make_folder, replacing, write_atomically, write_json
+from lamina.utils.files import replacing, write_atomically, write_json
+from lamina.utils.new_folders import new_folder
 
 
 def export(model: ReadyModel, out: Path) -> None:
@@ -30,8 +32,6 @@ def export(model: ReadyModel, out: Path) -> None:
     trained = as_torch(model)
     head = exportable_head(trained.model)
     encoder = merged(trained.model.encoder)
-    check_new(out, "export into a new folder")
-    make_folder(out)
     config = encoder.config
     weights = {
         f"{config.family}.{checkpoint_name(config.family, name)}": weight
@@ -39,6 +39,12 @@ def export(model: ReadyModel, out: Path) -> None:
         if not name.startswith("pooler.")  # the question-answering models have none
     }
     weights |= {f"qa_outputs.{name}": weight for name, weight in head.state_dict().items()}
+    with new_folder(out, "export into a new folder") as draft:
+        _write(draft, trained, weights, config)
+
+
+def _write(out: Path, trained: Trained, weights: dict[str, Tensor], config: EncoderConfig) -> None:
+    """Write the files of a checkpoint; config.json comes last."""
     with replacing(out / "model.safetensors") as temporary:
         save_file({name: w.detach().cpu().contiguous() for name, w in weights.items()}, temporary, metadata={"format": "pt"})
     settings = ExportedSettings(

@@ -24,11 +24,11 @@ from lamina.runs.load import Trained
 from lamina.runs.onnx_int8 import calibrate, made_in_8_bits, quantise
 from lamina.runs.onnx_link import Array, LinkedGraph, link
 from lamina.runs.onnx_trace import trace
-from lamina.runtime.manifest import FORMAT, MANIFEST, ExportedTask, Graph, Manifest, Precision, Purpose
+from lamina.runtime.manifest import FORMAT, ExportedTask, Graph, Manifest, Precision, Purpose, write_manifest
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
 from lamina.utils.checksums import crc32_of
-from lamina.utils.files import write_atomically, write_json
+from lamina.utils.files import write_atomically
 from lamina.utils.run_folder import Run
 
 AUTO = "auto"  # calibrate on the data that the recipe names, else on the bundled corpus
@@ -74,7 +74,7 @@ def write_graphs(trained: Trained, folder: Path, options: GraphOptions) -> Manif
         tasks[name] = ExportedTask(head=head, graphs=graphs)
     checksum = None if options.inside else crc32_of(Run(folder).model)
     manifest = Manifest(format=FORMAT, shape=trained.shape, weights=checksum, tasks=tasks)
-    write_json(folder / MANIFEST, manifest.model_dump(mode="json", exclude_defaults=True))
+    write_manifest(folder, manifest.model_dump(mode="json", exclude_defaults=True))
     return manifest
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from lamina.answers.decisions import read_decision
 from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
+from lamina.runtime.choose import Candidate, Trial, choose
 from lamina.runtime.engine import Engine
-from lamina.runtime.manifest import Manifest, has_manifest, read_manifest
+from lamina.runtime.manifest import MANIFEST, Manifest, has_manifest, read_manifest
 from lamina.runtime.onnx_engine import OnnxEngine
 from lamina.runtime.ready import ReadyModel
 from lamina.runtime.settings import read_view
 from lamina.tasks.registry import kind_of
+from lamina.utils.checksums import crc32_of
+from lamina.utils.extras import TORCH
 from lamina.utils.run_folder import Run
 
 Backend = Literal["auto", "torch", "onnx"]
@@ -40,12 +46,42 @@ class Exported(ReadyModel):
         return self.shape_text
 
 
+@dataclass(frozen=True)
+class Graphs:
+    """The engine of an exported model, as a candidate."""
+
+    engine: Engine
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext  # a single batch has one thread
+
+
+class Rival:
+    """Another way to run a model, as a candidate. The model is loaded when the test needs it, or was won by it before.
+
+    Args:
+        load: Loads the model.
+        alone: Within it, the engine computes with one thread.
+    """
+
+    def __init__(self, load: Callable[[], ReadyModel], alone: Callable[[], AbstractContextManager[object]]) -> None:
+        self._load, self.alone = load, alone
+
+    @cached_property
+    def model(self) -> ReadyModel:
+        """The loaded model. Raises LaminaError if it cannot be loaded."""
+        return self._load()
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the model."""
+        return self.model.engine
+
+
 def wants_export(folder: Path, backend: Backend, precision: Precision, *, device: str, plain: bool) -> bool:
     """Return whether to run the graphs of a folder.
 
     Args:
         folder: The folder of the model; it may not exist.
-        backend: As for `lamina.load`. With "auto", a folder with graphs is run without torch.
+        backend: As for `lamina.load`. With "auto", a folder with graphs is loaded with them, and they may lose the test.
         precision: As for `lamina.load`.
         device: As for `lamina.load`. "auto" with a graphics processor is torch's.
         plain: Whether the caller changes nothing that only torch can change, such as the tokenizer.
@@ -66,8 +102,16 @@ def wants_export(folder: Path, backend: Backend, precision: Precision, *, device
     return True
 
 
-def load_exported(folder: Path, precision: Precision, threads: int | None) -> Exported:
-    """Return the model of a folder with graphs.
+def load_exported(
+    folder: Path, precision: Precision, threads: int | None, *, rivals: Mapping[str, Rival] | None = None
+) -> ReadyModel:
+    """Return the model of a folder with graphs, run in the fastest way (`runtime.choose`).
+
+    Args:
+        folder: The folder of the model.
+        precision: The number format of the graphs. With "auto", any that the folder has.
+        threads: As for `lamina.load`.
+        rivals: Other ways to run the model, by the names of their engines.
 
     Raises:
         LaminaError: The folder is damaged, or has no graph in this number format.
@@ -81,27 +125,41 @@ def load_exported(folder: Path, precision: Precision, threads: int | None) -> Ex
     fitted = info.get("tasks")
     recipe = cast(Any, view)  # the fields of a recipe that predictions need
     decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
+    engines: dict[str, Candidate] = _engines(folder, manifest, precision, threads)
+    name = next(iter(manifest.tasks))
+    trial = Trial(crc32_of(folder / MANIFEST), name, recipe.tasks[name], view.window.length, threads)
+    best = choose({**engines, **(rivals or {})}, trial)
+    if rivals and best in rivals:
+        return rivals[best].model
     return Exported(
         recipe=recipe,
         tokenizer=Tokenizer(run.tokenizer),
         decisions=decisions,
         run=run,
         language=info.get("language"),
-        runs=_engine(folder, manifest, precision, threads),
+        runs=engines[best].engine,
         shape_text=manifest.shape,
     )
 
 
-def _engine(folder: Path, manifest: Manifest, precision: Precision, threads: int | None) -> Engine:
+def _engines(folder: Path, manifest: Manifest, precision: Precision, threads: int | None) -> dict[str, Candidate]:
+    """Return the engines of a number format by name, or those of all number formats if it is "auto"."""
     known = manifest.precisions
-    chosen = known[-1] if precision == "auto" else precision
-    if chosen not in known:
+    if precision != "auto" and precision not in known:
         raise LaminaError(
-            f"{folder}: was exported in {' and '.join(known)}, not in {chosen}. Fix: leave the precision out, or export again"
+            f"{folder}: was exported in {' and '.join(known)}, not {precision}. Fix: leave the precision out, or export again"
         )
-    return OnnxEngine(folder, manifest, cast(Any, chosen), threads)
+    engines = [OnnxEngine(folder, manifest, one, threads) for one in known if precision in ("auto", one)]
+    return {engine.name: Graphs(engine) for engine in engines}
+
+
+def has_torch() -> bool:
+    """Return whether torch is installed."""
+    with suppress(ModuleNotFoundError):
+        return importlib.util.find_spec(TORCH) is not None
+    return False
 
 
 def _graphics(device: str) -> bool:
     """Return whether there is a graphics processor that torch, if it is installed, would use for `device` = "auto"."""
-    return device == "auto" and Path("/dev/nvidiactl").exists() and importlib.util.find_spec("torch") is not None
+    return device == "auto" and Path("/dev/nvidiactl").exists() and has_torch()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lamina.errors import LaminaError
-from lamina.utils.checksums import crc32_of
-from lamina.utils.files import read_json
+from lamina.utils.checksums import crc32_of, crc32_of_json
+from lamina.utils.files import read_json, write_json
 from lamina.utils.run_folder import Run
 
 MANIFEST: Final = "onnx.json"
@@ -59,6 +60,7 @@ class Manifest(_Part):
     shape: str  # of the encoder, as text
     weights: str | None = None  # checksum of model.safetensors, which the graphs read; None: each graph holds its weights
     tasks: dict[str, ExportedTask]
+    checksum: str | None = None  # of all other fields as the file has them; exports of older versions have none
 
     @property
     def precisions(self) -> list[Precision]:
@@ -78,8 +80,9 @@ def read_manifest(folder: Path) -> Manifest:
         LaminaError: The file is missing or damaged, or the graphs were made for other weights.
     """
     file = folder / MANIFEST
+    content = read_json(file)
     try:
-        manifest = Manifest.model_validate(read_json(file))
+        manifest = Manifest.model_validate(content)
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, problem["loc"]))
@@ -88,6 +91,17 @@ def read_manifest(folder: Path) -> Manifest:
         raise LaminaError(
             f"{file}: format {manifest.format}, this version of Lamina reads format {FORMAT}. Fix: export the model again"
         )
+    if manifest.checksum is not None and manifest.checksum != _checksum(content):
+        raise LaminaError(f"{file}: differs from its checksum. Fix: copy or export the model again")
     if manifest.weights is not None and crc32_of(Run(folder).model) != manifest.weights:
         raise LaminaError(f"{file}: the graphs were made for other weights than model.safetensors. Fix: export the model again")
     return manifest
+
+
+def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write the manifest of a folder, with its checksum. `content` has the fields of `Manifest`, and may have more."""
+    write_json(folder / MANIFEST, {**content, "checksum": _checksum(content)})
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return crc32_of_json({name: value for name, value in content.items() if name != "checksum"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from lamina.runtime.manifest import Graph, Manifest, Precision, Purpose
 from lamina.runtime.weights import read_initializers
 from lamina.utils.arrays import Floats
 from lamina.utils.checksums import crc32_of
+from lamina.utils.processor import has_vnni, processors
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
 from lamina.utils.spreading import processors
@@ -114,14 +115,3 @@ def make_session(graph: str | bytes, weights: Mapping[str, npt.NDArray[Any]]) ->
         held = {name: onnxruntime.OrtValue.ortvalue_from_numpy(values) for name, values in weights.items()}
         options.add_external_initializers(list(held), list(held.values()))
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-
-
-@cache
-def has_vnni() -> bool:
-    """Return whether the processor adds 8-bit products in 32 bits. False if that is not known."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    flags = set(next((line for line in text.splitlines() if line.startswith("flags")), "").split())
-    return bool(flags & {"avx512_vnni", "avx_vnni", "amx_int8"})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import to_json
 
 from lamina.errors import LaminaError
 from lamina.reader.documents import Document
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from lamina.serving.models import Served
 
 routes = APIRouter()
+
+_PER_ITEM: Final = 200  # characters whose work takes as long as that of an item
 
 MILL = "The old mill at Dunmore was built in 1712 by Ada Thorn. 🌊 Its wheel has 24 paddles."
 
@@ -221,22 +225,24 @@ class VectorsOut(Out):
     model: str
 
 
-@routes.post("/answer")
-async def answer(body: Ask, state: Shared, noted: Noted) -> ReplyOut:
+@routes.post("/answer", response_model=ReplyOut)
+async def answer(body: Ask, state: Shared, noted: Noted) -> Response:
     """Answer one question from one text or several."""
     texts = [body.context] if isinstance(body.context, str) else body.context
     many = AskMany.model_construct(**dict(body) | {"questions": [body.question], "contexts": texts})
-    (reply,) = await _answer(many, state, noted)
-    return reply
+    return await _answer(many, state, noted, lambda replies: replies[0])
 
 
-@routes.post("/answer/batch")
-async def answer_batch(body: AskMany, state: Shared, noted: Noted) -> RepliesOut:
+@routes.post("/answer/batch", response_model=RepliesOut)
+async def answer_batch(body: AskMany, state: Shared, noted: Noted) -> Response:
     """Answer many questions, each from all texts."""
-    return RepliesOut(replies=await _answer(body, state, noted))
+    return await _answer(body, state, noted, lambda replies: RepliesOut(replies=replies))
 
 
-async def _answer(body: AskMany, state: State, noted: dict[str, object]) -> list[ReplyOut]:
+async def _answer(
+    body: AskMany, state: State, noted: dict[str, object], shaped: Callable[[list[ReplyOut]], BaseModel]
+) -> Response:
+    """Return the replies in a shape, as JSON."""
     state.check_questions("question", body.questions)
     state.check_items(len(body.questions) * len(body.contexts))
     state.check_texts(body.contexts)
@@ -247,13 +253,22 @@ async def _answer(body: AskMany, state: State, noted: dict[str, object]) -> list
     noted |= {"model": served.name, "questions": len(body.questions), "characters": sum(map(len, body.contexts))}
     if state.settings.log_texts:
         noted |= {"asked": body.questions, "texts": body.contexts}
-    items, costs = question_items(served.reader, body.questions, body.contexts)
+    size = len(body.questions) * sum(len(text) + _PER_ITEM for text in body.contexts)
+    items, costs = await state.apart(size, partial(question_items, served.reader, body.questions, body.contexts))
     predictions = await state.compute(SpanLane(served.reader), items, costs)
-    replies = replies_of(
-        served.reader, body.questions, len(body.contexts), predictions, threshold=body.threshold, top_k=body.top_k
-    )
-    documents = [Document(name, text) for name, text in zip(names, body.contexts, strict=True)]
-    return [_reply_out(reply, documents, served) for reply in replies]
+
+    def written() -> str:
+        replies = replies_of(
+            served.reader, body.questions, len(body.contexts), predictions, threshold=body.threshold, top_k=body.top_k
+        )
+        documents = [Document(name, text) for name, text in zip(names, body.contexts, strict=True)]
+        return shaped([_reply_out(reply, documents, served) for reply in replies]).model_dump_json()
+
+    return _json(await state.apart(size, written))
+
+
+def _json(content: str | bytes) -> Response:
+    return Response(content, media_type="application/json")
 
 
 def _reply_out(reply: Reply, documents: Sequence[Document], served: Served) -> ReplyOut:
@@ -307,12 +322,13 @@ async def similar(body: Similar, state: Shared, noted: Noted) -> ScoresOut:
     return ScoresOut(scores=scores, model=served.name)
 
 
-@routes.post("/embed")
-async def embed(body: Embed, state: Shared, noted: Noted) -> VectorsOut:
+@routes.post("/embed", response_model=VectorsOut)
+async def embed(body: Embed, state: Shared, noted: Noted) -> Response:
     """Return a vector of length 1 for each text."""
     served = _sentence_model(state, noted, body.model, body.texts)
     vectors: list[list[float]] = await state.compute(EmbedLane(served.reader, body.task), body.texts, text_costs(body.texts))
-    return VectorsOut(vectors=vectors, model=served.name)
+    written = VectorsOut.model_construct(vectors=vectors, model=served.name).model_dump_json
+    return _json(await state.apart(sum(map(len, vectors)), written))
 
 
 def _sentence_model(state: State, noted: dict[str, object], name: str | None, texts: Sequence[str]) -> Served:
@@ -330,14 +346,14 @@ def _sentence_model(state: State, noted: dict[str, object], name: str | None, te
     return served
 
 
-@routes.post("/why")
-async def why(body: Explain, state: Shared, noted: Noted) -> dict[str, Any]:
+@routes.post("/why", response_model=dict[str, Any])
+async def why(body: Explain, state: Shared, noted: Noted) -> Response:
     """Return the start and end probability of each token, and the weights of the layers if the model has any."""
     state.check_questions("question", [body.question])
     state.check_texts([body.context])
     served = state.models.get(body.model, kind="spans")
     noted |= {"model": served.name, "characters": len(body.context)}
-    items, costs = question_items(served.reader, [body.question], [body.context])
+    size = len(body.context)
+    items, costs = await state.apart(size, partial(question_items, served.reader, [body.question], [body.context]))
     (found,) = await state.compute(WhyLane(served.reader), items, costs)
-    result: dict[str, Any] = found
-    return result
+    return _json(await state.apart(size, partial(to_json, found)))

@@ -99,17 +99,17 @@ def _state(settings: Settings, label: str | None) -> State:
         settings,
         Models(),
         metrics,
-        Batcher(settings.budget, settings.limits.waiting, settings.company, metrics),
+        Batcher(settings.budget, settings.limits.waiting, settings.company, metrics, settings.at_once),
         Corrections(settings.project),
         Improvement(settings.project),
         Labelling(label),
-        DocumentReader(settings.limits.text),
+        DocumentReader(settings.limits),
     )
 
 
 async def _load(state: State, given: dict[str, str | Reader]) -> None:
     """Load the models, then answer the questions to label."""
-    await state.models.load(given)
+    await state.models.load(given, state.settings)
     if state.models.ready and state.labelling.data is not None:
         await state.labelling.run(state.models.get(kind="spans"), state.batcher)
 

@@ -1,8 +1,9 @@
 """One queue for all requests: items of different requests are computed together, up to a number of tokens.
 
 A request is a job of several items, such as a question with each of its texts. Items of the same lane (a model and a way to
-use it) form a batch, in turn from each waiting job: a large job delays small ones by one batch at most. One thread computes.
-While it does, the next batch collects. A request waits for company only if others came with the one before, and 10 ms at most.
+use it) form a batch, in turn from each waiting job: a large job delays small ones by one batch at most. Two batches may be
+computed at once, so that no core waits for the end of a batch. A request waits for company only if others came with the one
+before, and 10 ms at most.
 A job whose client has gone or whose time is over is dropped, also during its computation.
 """
 
@@ -52,16 +53,20 @@ class _Job:
     future: asyncio.Future[list[Any]]
     arrived: float
     taken: int = 0
+    left: int = field(init=False)  # tokens that no batch has yet
     results: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.left = sum(self.costs)
 
     @property
     def waits(self) -> bool:
         return not self.future.done() and self.taken < len(self.items)
 
-    @property
-    def left(self) -> int:
-        """The tokens that are not computed yet."""
-        return sum(self.costs[self.taken :])
+    def take(self) -> None:
+        """Give the next item to a batch."""
+        self.left -= self.costs[self.taken]
+        self.taken += 1
 
 
 @dataclass(frozen=True)
@@ -89,23 +94,26 @@ class _Watch(Silent):
 
 
 class Batcher:
-    """The queue and the thread that computes.
+    """The queue and the threads that compute.
 
     Args:
         budget: Tokens of a batch. An item with more is a batch of its own.
         waiting: Jobs that may be open at once.
         company: Seconds that a job waits at most for others.
         metrics: Where batches are counted.
+        at_once: Batches that are computed at once.
     """
 
-    def __init__(self, budget: int, waiting: int, company: float, metrics: Metrics) -> None:
+    def __init__(self, budget: int, waiting: int, company: float, metrics: Metrics, at_once: int = 1) -> None:
         self._budget, self._waiting, self._company, self._metrics = budget, waiting, company, metrics
+        self._at_once = at_once
         self._open: list[_Job] = []  # in the order of their arrival
         self._arrived = asyncio.Event()
         self._crowd = 0  # jobs of the last batch
-        self._pace = 2_000.0  # tokens a second, measured
-        self._thread = ThreadPoolExecutor(1, "lamina-compute")
+        self._pace = 2_000.0  # tokens a second of one batch, measured
+        self._threads = ThreadPoolExecutor(at_once, "lamina-compute")
         self._task: asyncio.Task[None] | None = None
+        self._computing = set[asyncio.Task[None]]()
         self._closed = False
 
     @property
@@ -146,29 +154,35 @@ class Batcher:
             self._open.remove(job)
 
     async def close(self) -> None:
-        """Finish the open jobs and end the thread. New jobs are refused."""
+        """Finish the open jobs and end the threads. New jobs are refused."""
         self._closed = True
         while self._open:
             await asyncio.sleep(0.01)
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for task in (self._task, *self._computing):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _retry_after(self) -> int:
         left = sum(job.left for job in self._open)
-        return min(_LONGEST_RETRY, max(1, math.ceil(left / self._pace)))
+        return min(_LONGEST_RETRY, max(1, math.ceil(left / (self._at_once * self._pace))))
 
     async def _serve(self) -> None:
         while True:
+            if len(self._computing) >= self._at_once:
+                await asyncio.wait(self._computing, return_when=asyncio.FIRST_COMPLETED)
+                continue
             self._arrived.clear()
             if not any(job.waits for job in self._open):
                 await self._arrived.wait()
                 await self._wait_for_company()
             if parts := self._take():
                 self._crowd = len(parts)
-                await self._compute(parts)
+                task = asyncio.create_task(self._compute(parts))
+                self._computing.add(task)
+                task.add_done_callback(self._computing.discard)
 
     async def _wait_for_company(self) -> None:
         """Wait until as many jobs wait as were computed last, or 10 ms after the first arrived."""
@@ -198,7 +212,7 @@ class Batcher:
                 cost = job.costs[job.taken]
                 if tokens and tokens + cost > self._budget:
                     return _parts(first)
-                job.taken += 1
+                job.take()
                 tokens += cost
         return _parts(first)
 
@@ -210,7 +224,8 @@ class Batcher:
         began = time.monotonic()
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.run_in_executor(self._thread, jobs[0].lane.run, items, _Watch(jobs))
+            found = await loop.run_in_executor(self._threads, jobs[0].lane.run, items, _Watch(jobs))
+            _hand_out(parts, found)
         except _DroppedError:
             self._metrics.dropped.add(len(jobs))
             return
@@ -224,7 +239,6 @@ class Batcher:
         seconds = max(1e-3, time.monotonic() - began)
         self._pace = 0.8 * self._pace + 0.2 * tokens / seconds
         self._metrics.batch(len(jobs), tokens, seconds)
-        _hand_out(parts, found)
 
 
 def _own(error: Exception) -> Exception:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from lamina.errors import LaminaError
 from lamina.reader.documents import Document
+from lamina.serving.settings import Limits
 
 ENDINGS: Final = (".txt", ".md", ".html", ".htm", ".xhtml", ".pdf", ".docx")
 _MODULE: Final = "lamina.serving.document_process"
@@ -25,8 +26,8 @@ _LONGEST_NAME: Final = 120
 class DocumentReader:
     """Reads uploads, two at a time. The name of a file is for its ending and for messages; no path is opened."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most  # characters of a text
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._free = asyncio.Semaphore(_AT_ONCE)
 
     async def read(self, name: str, data: bytes) -> Document:
@@ -34,6 +35,7 @@ class DocumentReader:
 
         Raises:
             LaminaError: The file cannot be read, holds no text, or takes too long or too much memory.
+            TimeoutError: Too many other files are read first.
         """
         shown = clean_name(name)
         suffix = PurePosixPath(shown).suffix.lower()
@@ -41,14 +43,14 @@ class DocumentReader:
             raise LaminaError(
                 f"{shown}: is no file of a known kind. Fix: choose a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file"
             )
-        async with self._free:
+        async with asyncio.timeout(self._limits.seconds), self._free:
             found = await _in_process(shown, suffix, data)
         if found is None:
             raise LaminaError(f"{shown}: is damaged, or too large to read. Fix: save its text as .txt, in parts")
         if "error" in found:
             raise LaminaError(found["error"])
-        if len(found["text"]) > self._most:
-            what = f"has {len(found['text']):,} characters, over the limit of {self._most:,}"
+        if len(found["text"]) > self._limits.text:
+            what = f"has {len(found['text']):,} characters, over the limit of {self._limits.text:,}"
             raise LaminaError(f"{shown}: {what}. Fix: split it into several files")
         return Document(shown, found["text"], tuple(found["pages"]))
 

@@ -74,6 +74,7 @@ class Gate:
 
     def __init__(self, app: App, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
+        self._held = 0  # bytes of the bodies of all open requests
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -97,6 +98,7 @@ class Gate:
             if not exchange.status:
                 await exchange.refuse(Refusal(500, "internal", "service: an error of Lamina itself. Fix: report it"))
         finally:
+            self._held -= exchange.held
             self._note(exchange)
 
     def _check(self, exchange: _Exchange) -> None:
@@ -130,11 +132,20 @@ class Gate:
                     size += len(parts[-1])
                     if size > limit:
                         raise _too_large(size, limit)
+                    self._hold(exchange, len(parts[-1]))
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
             what = f"body: did not arrive within {limits.receive:g} seconds"
             raise Refusal(408, "slow", f"{what}. Fix: send it faster", {"connection": "close"}) from None
+
+    def _hold(self, exchange: _Exchange, size: int) -> None:
+        """Count more bytes of a body; raise Refusal if all open requests hold too many."""
+        if self._held + size > self._settings.limits.held:
+            headers = {"connection": "close", "retry-after": "2"}
+            raise Refusal(429, "full", "body: too many large requests wait. Fix: try again after some seconds", headers)
+        self._held += size
+        exchange.held += size
 
     def _note(self, exchange: _Exchange) -> None:
         """Count the request and log one line. The line has no text of the request, unless the settings ask for it."""
@@ -173,6 +184,7 @@ class _Exchange:
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
         self.status = 0
+        self.held = 0  # bytes of its body
         self.failure: Exception | None = None
         scope.setdefault("state", {})["noted"] = {}
 

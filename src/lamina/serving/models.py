@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.errors import LaminaError
+from lamina.serving.settings import Settings
 
 if TYPE_CHECKING:
     from lamina.reader.load import Reader
@@ -94,22 +95,26 @@ class Models:
     def _names(self) -> str:
         return " or ".join(repr(name) for name in self._served)
 
-    async def load(self, given: dict[str, str | Reader]) -> None:
+    async def load(self, given: dict[str, str | Reader], settings: Settings) -> None:
         """Load models by name, from what `open_reader` takes. An error is kept in `failure`."""
         try:
             for name, model in given.items():
-                reader = await asyncio.to_thread(open_reader, model) if isinstance(model, str) else model
+                reader = await asyncio.to_thread(open_reader, model, settings) if isinstance(model, str) else model
                 self.add(name, model if isinstance(model, str) else name, reader)
             self.ready = True
         except LaminaError as error:
             self.failure = error
 
 
-def open_reader(model: str) -> Reader:
-    """Return the reader of a model: the one place that loads one."""
+def open_reader(model: str, settings: Settings) -> Reader:
+    """Return the reader of a model: the one place that loads one. It has computed once, so that all of it is loaded."""
+    from lamina.data.examples import Example
     from lamina.reader.load import load
 
-    return load(model)
+    reader = load(model, backend=settings.backend, threads=settings.threads)
+    if reader.trained.find_spans() is not None:
+        reader.predict([Example("", "Who?", "Ada.", (), "", "")])
+    return reader
 
 
 def names_of(models: list[str]) -> dict[str, str]:

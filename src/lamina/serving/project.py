@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from lamina.serving.improving import FEWEST_QUESTIONS, accept
 from lamina.serving.models import open_reader
 from lamina.serving.run_tables import RunTables
 from lamina.serving.service import Shared
+from lamina.utils.extras import missing_torch
 
 routes = APIRouter()
 
@@ -75,6 +77,7 @@ async def project(state: Shared) -> dict[str, Any]:
         "corrections": [one.to_json() for one in corrections],
         "needed": FEWEST_QUESTIONS,
         "formats": FORMATS,
+        "trains": find_spec("torch") is not None,
     }
 
 
@@ -131,6 +134,8 @@ async def labels(state: Shared) -> dict[str, Any]:
 async def improve(body: Improve, state: Shared) -> dict[str, Any]:
     """Start to fit the model to the corrections, in another process."""
     served = state.models.get(body.model, kind="spans")
+    if find_spec("torch") is None:
+        raise missing_torch("Improve")
     count = len(await asyncio.to_thread(state.corrections.all))
     if count < FEWEST_QUESTIONS:
         fix = f"correct or confirm {FEWEST_QUESTIONS - count} more answers"
@@ -174,7 +179,7 @@ async def switch(state: Shared) -> dict[str, Any]:
             "improve: the trained model was not better, so there is nothing to switch to. Fix: correct more answers"
         )
     folder = str(improvement.result["run"])
-    reader = await asyncio.to_thread(open_reader, folder)
+    reader = await asyncio.to_thread(open_reader, folder, state.settings)
     served = state.models.add(folder.rpartition("/")[2], folder, reader, default=True)
     await asyncio.to_thread(accept, state.settings.project, Path(folder))
     improvement.switched = True

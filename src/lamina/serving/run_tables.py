@@ -63,7 +63,7 @@ def _row(name: str, run: Run) -> dict[str, Any]:
         "name": name,
         "encoder": encoder.replace("\\", "/").rpartition("/")[2],
         "heads": sorted({task["head"]["type"] for task in recipe["tasks"].values()}),
-        "mixers": sorted({_mixer(task["mixer"]) for task in recipe["tasks"].values()}),
+        "mixers": sorted({mixer_name(task["mixer"]) for task in recipe["tasks"].values()}),
         "finished": info.get("finished") is True,
         "scores": _numbers(scores),
         "held_out": info.get("score"),
@@ -74,8 +74,11 @@ def _row(name: str, run: Run) -> dict[str, Any]:
     }
 
 
-def _mixer(options: Any) -> str:
-    return " + ".join(one["type"] for one in options) if isinstance(options, list) else str(options["type"])
+def mixer_name(options: Any) -> str:
+    """Return the type of a mixer, or the types of its stages, from its options or from JSON."""
+    if isinstance(options, list | tuple):
+        return " + ".join(map(mixer_name, options))
+    return str(options["type"] if isinstance(options, dict) else options.type)
 
 
 def _numbers(scores: dict[str, Any]) -> dict[str, float]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import math
 import signal
 import socket
 import sys
+import webbrowser
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lamina.errors import LaminaError
 from lamina.serving.service import State
@@ -17,8 +21,37 @@ from lamina.serving.service import State
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_GRACE: Final = 30  # seconds for what was accepted
-_IDLE: Final = 20  # seconds that a connection may be silent
+_GRACE: Final = 5  # seconds for what was accepted, besides the time of a request
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection on which the head of a request does not arrive in time; uvicorn waits for it without an end."""
+
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Start the timer while no request runs, and stop it when one has begun."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._head is None:
+            self._head = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
 
 
 class _Server(uvicorn.Server):
@@ -77,8 +110,31 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def run(app: FastAPI, sock: socket.socket, path: str = "") -> None:
+def configuration(app: FastAPI) -> uvicorn.Config:
+    """Return the configuration of uvicorn for the service."""
+    state: State = app.state.lamina
+    limits = state.settings.limits
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=math.ceil(limits.receive),
+        timeout_graceful_shutdown=math.ceil(limits.seconds) + _GRACE,
+        h11_max_incomplete_event_size=64 << 10,
+        ws="none",
+    )
+
+
+def run(app: FastAPI, sock: socket.socket, path: str = "", *, opens: bool = False) -> None:
     """Serve until Ctrl-C or SIGTERM. What was accepted is finished.
+
+    Args:
+        app: The application of `create_app`.
+        sock: The socket of `listen`.
+        path: What the address of the page ends with.
+        opens: Open the page in the browser of the user.
 
     Raises:
         LaminaError: A model cannot be loaded.
@@ -87,16 +143,9 @@ def run(app: FastAPI, sock: socket.socket, path: str = "") -> None:
     shown = "localhost" if is_loopback(host) else host
     address = f"http://[{shown}]:{port}/{path}" if ":" in shown else f"http://{shown}:{port}/{path}"
     print(f"lamina: the page is at {address} (Ctrl-C ends it)", file=sys.stderr, flush=True)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=_GRACE,
-        h11_max_incomplete_event_size=64 << 10,
-        ws="none",
-    )
+    if opens:
+        webbrowser.open(address)  # the socket listens already
+    config = configuration(app)
     state: State = app.state.lamina
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # uvicorn raises its signal again after a shutdown in order

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Request
 
@@ -17,6 +17,10 @@ from lamina.serving.labelling import Labelling
 from lamina.serving.metrics import Metrics
 from lamina.serving.models import Models
 from lamina.serving.settings import Settings
+
+T = TypeVar("T")
+
+_LARGE: Final = 50_000  # characters: above them the event loop would stand still for milliseconds
 
 
 class TooLongError(Exception):
@@ -36,6 +40,10 @@ class State:
     labelling: Labelling
     documents: DocumentReader
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def apart(self, size: int, work: Callable[[], T]) -> T:
+        """Return the result of work whose time grows with `size`. If it is large, it runs in a thread, and nobody waits."""
+        return work() if size < _LARGE else await asyncio.to_thread(work)
 
     async def compute(self, lane: Lane, items: Sequence[Any], costs: Sequence[int]) -> list[Any]:
         """Return the results of the queue for some items."""

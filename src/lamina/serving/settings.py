@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from lamina.errors import LaminaError
+from lamina.runtime.exported import Backend
 from lamina.utils.files import expanded, read_text
 
 KEYS_VARIABLE: Final = "LAMINA_SERVE_KEYS"
 SHORTEST_KEY: Final = 16
+_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Limits:
         items: Questions times texts of a request, or its texts to classify, compare or embed.
         waiting: Requests that wait or are computed at once; more get 429.
         seconds: Time of a request, after which it gets 504.
-        receive: Seconds in which a body must arrive.
+        receive: Seconds in which the head of a request, and then its body, must arrive.
+        held: Bytes of the bodies of all requests at once; more get 429.
     """
 
     body: int = 8_000_000
@@ -39,6 +42,7 @@ class Limits:
     waiting: int = 256
     seconds: float = 120.0
     receive: float = 20.0
+    held: int = 256_000_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Settings:
         log_texts: Log questions and texts too.
         company: Seconds that a request waits for others at most, to be computed with them.
         budget: Tokens of a batch.
+        backend: What computes, as for `lamina.load`.
+        threads: How many threads compute, as for `lamina.load`.
     """
 
     keys: tuple[str, ...] = field(default=(), repr=False)
@@ -66,6 +72,13 @@ class Settings:
     log_texts: bool = False
     company: float = 0.010
     budget: int = 8_192
+    backend: Backend = "auto"
+    threads: int | None = None
+
+    @property
+    def at_once(self) -> int:
+        """The number of batches that are computed at once: two, unless there is one thread."""
+        return min(_AT_ONCE, self.threads or os.cpu_count() or 1)
 
 
 def read_keys(file: str | None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:

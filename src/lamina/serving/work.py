@@ -72,7 +72,7 @@ class WhyLane:
     def run(self, items: Sequence[Any], progress: Progress) -> Sequence[Any]:
         from lamina.serving.why import explain
 
-        return [explain(self.reader, item) for item in items]
+        return [explain(self.reader, item, progress) for item in items]
 
 
 def question_items(reader: Reader, questions: Sequence[str], texts: Sequence[str]) -> tuple[list[Example], list[int]]:
@@ -92,13 +92,13 @@ def question_items(reader: Reader, questions: Sequence[str], texts: Sequence[str
     window = reader.recipe.window
     room = max(1, window.length - 24)
     step = max(1, room - window.overlap if window.overlap is not None else min(room, window.step or 128))
-    costs = [_windows_cost(question, text, room, step) for question in questions for text in texts]
+    asked, read = ([len(one.encode()) // BYTES_PER_TOKEN + 1 for one in some] for some in (questions, texts))
+    costs = [_windows_cost(question, text, room, step) for question in asked for text in read]
     return pairs(questions, texts), costs
 
 
-def _windows_cost(question: str, text: str, room: int, step: int) -> int:
-    """Return the tokens of all windows of a question and a text, about."""
-    asked, read = (len(one) // BYTES_PER_TOKEN + 1 for one in (question.encode(), text.encode()))
+def _windows_cost(asked: int, read: int, room: int, step: int) -> int:
+    """Return the tokens of all windows of a question and a text, from the tokens of both."""
     windows = 1 + max(0, -(-(read - room) // step))
     return asked * windows + (read if windows == 1 else windows * room)
 

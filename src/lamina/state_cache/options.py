@@ -20,3 +20,5 @@ class CacheOptions(Options):
     """Number format of stored states."""
     max_gb: float = Field(default=20.0, ge=0)
     """Largest size of the stored states of one run in GB; beyond it, the encoder computes them in every epoch."""
+    dev: bool = False
+    """Store the states of the dev set too; it saves time if several runs read the same frozen layers."""

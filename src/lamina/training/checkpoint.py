@@ -16,6 +16,7 @@ from typing_extensions import TypedDict  # pydantic checks only this one in Pyth
 from lamina.errors import LaminaError
 from lamina.model.weights import Weights, load_weights, trained_weights
 from lamina.objectives import Remembers
+from lamina.training.loss_scale import LossScale
 from lamina.utils.files import replacing
 from lamina.utils.options import stored
 from lamina.utils.run_folder import Amount, Count
@@ -53,6 +54,7 @@ class State:
     stopped: bool = False  # stopped early
     metrics_bytes: int = 0  # length of the metrics file
     costs: Costs = field(default_factory=Costs)
+    scale: LossScale = field(default_factory=LossScale)
 
 
 @with_config(CHECKED)
@@ -68,8 +70,16 @@ class _Costs(TypedDict):
 
 
 @with_config(CHECKED)
+class _Scale(TypedDict):
+    """The fields of `LossScale`."""
+
+    factor: Amount | None
+    steady: Count
+
+
+@with_config(CHECKED)
 class _State(TypedDict):
-    """The fields of `State`, with the costs as a dictionary. The best score is -inf before the first evaluation."""
+    """The fields of `State`, with dictionaries for costs and scale. The best score is -inf before the first evaluation."""
 
     step: Count
     best_score: Annotated[float, Field(allow_inf_nan=True)]
@@ -79,6 +89,7 @@ class _State(TypedDict):
     stopped: bool
     metrics_bytes: Count
     costs: _Costs
+    scale: NotRequired[_Scale]  # older files have none
 
 
 @with_config(CHECKED)
@@ -102,7 +113,7 @@ def save_checkpoint(
         "weights": trained_weights(model),
         "optimizer": optimizer.state_dict(),
         "memories": [term.state_dict() for term in memories],
-        "state": {**vars(state), "costs": vars(state.costs)},  # type: ignore[typeddict-item]
+        "state": {**vars(state), "costs": vars(state.costs), "scale": vars(state.scale)},  # type: ignore[typeddict-item]
     }
     with replacing(path) as draft, draft.open("wb") as file:
         torch.save(content, file)
@@ -128,7 +139,7 @@ def load_checkpoint(
         raise _unusable(path, error) from error
     state = known["state"]
     fields: dict[str, Any] = {**state}
-    return State(**{**fields, "costs": Costs(**fields["costs"])})
+    return State(**{**fields, "costs": Costs(**fields["costs"]), "scale": LossScale(**fields.get("scale", {}))})
 
 
 def _unusable(path: Path, error: Exception) -> LaminaError:

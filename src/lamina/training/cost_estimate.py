@@ -168,19 +168,19 @@ def _training(recipe: Recipe, model: Model, teachers: Teachers, files: FileCache
     reason = not_storable(recipe, model)
     for name, task in recipe.tasks.items():
         kind = kind_of(task)
-        splits = kind.splits(task, recipe.train.seed, files, dev=False)
+        splits = kind.splits(task, recipe.train.seed, files, dev=recipe.cache.dev)
         dataset = epoch_dataset(recipe, name, splits.train, tokenizer, 0)
         train, used = dataset.windows, dataset.windows.windows_of(dataset.usable())
-        holdout = dataset_of(recipe, task, splits.holdout, tokenizer).windows
+        holdout, dev = (dataset_of(recipe, task, some, tokenizer).windows for some in (splits.holdout, splits.dev))
         layer, whole = (_flops_of_layer(source.config, lengths) for lengths in (train.lengths[used], train.lengths))
         trained, blocks, frozen = _passes(model, name)
         extra = task.terms.extra
         live += ((1 + extra.passes) * trained + extra.forwards * blocks) * layer
-        once += frozen * whole
+        once += frozen * (whole + _flops_of_layer(source.config, dev.lengths))
         taught.append(_teachers_cost(teachers.get(name, ()), train))
         below += (1 + extra.passes + extra.forwards) * frozen * layer  # if the frozen blocks run in every epoch
         if reason is None:
-            size += sum(stored_bytes(recipe, model, split, name) for split in (train, holdout))
+            size += sum(stored_bytes(recipe, model, split, name) for split in (train, holdout, dev))
         questions += next(iter(kind.counts(splits.train).values()))
         windows += len(used)
         tokens += int(train.lengths[used].sum())

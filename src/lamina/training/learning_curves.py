@@ -14,7 +14,7 @@ from lamina.objectives.loss import Loss
 from lamina.tasks.registry import kind_of
 from lamina.tasks.sentences import SENTENCES
 from lamina.training.datasets import Datasets, TrainingData, dataset_of
-from lamina.training.recording import Recorder
+from lamina.training.recording import Recording
 from lamina.training.task_group import TaskGroup
 from lamina.utils.files import read_text
 from lamina.utils.plots import line_plot
@@ -24,25 +24,29 @@ from lamina.utils.run_folder import Run
 Series = dict[str, dict[str, list[tuple[float, float]]]]  # (epoch, score) by metric and split, train and dev
 
 ITEMS = 1000  # of each task's training split
+DEV_SEED = 0  # draws the sample of a dev set, the same for every run
 
 
 class LearningCurves:
-    """Scores a sample of each task's training split, and the dev sets if every task has one.
+    """Scores a sample of each task's training split, and the dev sets or samples of them if every task has one.
 
     The scores do not choose a checkpoint.
     """
 
     def __init__(self, recipe: Recipe, data: TrainingData, group: TaskGroup, losses: Mapping[str, Loss]) -> None:
-        seen = {
-            name: dataset_of(recipe, task, sample(data.train[name].examples, ITEMS, recipe.train.seed), data.tokenizer)
-            for name, task in recipe.tasks.items()
-        }
-        self._splits: dict[str, Datasets] = {"train": seen}
+        def some(split: Datasets, count: int, seed: int) -> Datasets:
+            return {
+                name: dataset_of(recipe, task, sample(split[name].examples, count, seed), data.tokenizer)
+                for name, task in recipe.tasks.items()
+            }
+
+        count, seed = recipe.train.curves_examples, recipe.train.seed
+        self._splits: dict[str, Datasets] = {"train": some(data.train, count or ITEMS, seed)}
         if all(dataset.examples for dataset in data.dev.values()):
-            self._splits["dev"] = data.dev
+            self._splits["dev"] = data.dev if count is None else some(data.dev, count, DEV_SEED)
         self._holdout, self._group, self._losses = data.holdout, group, losses
 
-    def record(self, model: Model, recorder: Recorder, epochs: float) -> None:
+    def record(self, model: Model, recorder: Recording, epochs: float) -> None:
         """Record the scores with decisions fitted on the held-out split, as after the last step."""
         began = time.monotonic()
         model.eval()

@@ -32,6 +32,24 @@ class Recording(Protocol):
     def save(self) -> None: ...
 
 
+class Follower:
+    """``with Follower(...) as recorder``: has the state of the checkpoint, and writes nothing. Another process does."""
+
+    def __init__(
+        self, checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer, memories: Sequence[Remembers] = ()
+    ) -> None:
+        self.state = load_checkpoint(checkpoint, model, optimizer, memories) if is_file(checkpoint) else State()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+    def record(self, entry: Mapping[str, object]) -> None: ...
+
+    def save(self) -> None: ...
+
+
 class Recorder:
     """``with Recorder(...) as recorder``: writes entries to the metrics file, and its state to the checkpoint.
 

@@ -40,6 +40,10 @@ def check_unchanged(run: Run, old: RunInfo, new: RunInfo) -> None:
         ("device", old.get("device"), new["device"]),
         ("versions", old.get("versions"), new["versions"]),
     ]
+    count, count_now = old.get("processes", 1), new.get("processes", 1)
+    if count != count_now:
+        what = f"processes changed from {count} to {count_now}, so their micro-batches may have other dropout"
+        warnings.warn(f"{run.path}: {what}", LaminaWarning, stacklevel=3)
     for key, before, after in machine:
         if before != after:
             message = f"{run.path}: {key} changed from {before} to {after}, so the weights may differ in their last bits"

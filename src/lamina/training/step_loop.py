@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import torch
 
+from lamina.training.processes import ALONE, Group
 from lamina.training.recording import Recording
 from lamina.utils.progress import Progress
 from lamina.utils.signals import Stopped, leave_closed_terminal, stops_handled
@@ -30,14 +31,21 @@ class StepLoop(Generic[S]):
 
     It starts at ``recorder.state.step`` and ends early if ``recorder.state.stopped`` is set. It saves a checkpoint every
     `minutes` and at the end. After Ctrl-C, SIGTERM or SIGHUP it finishes the step, saves a checkpoint and raises `Stopped`,
-    which is a KeyboardInterrupt.
+    which is a KeyboardInterrupt. Of several processes, all stop after the same step.
     """
 
     def __init__(
-        self, label: str, steps: Sequence[PlannedStep[S]], recorder: Recording, progress: Progress, *, minutes: float
+        self,
+        label: str,
+        steps: Sequence[PlannedStep[S]],
+        recorder: Recording,
+        progress: Progress,
+        *,
+        minutes: float,
+        group: Group = ALONE,
     ) -> None:
         self._label, self._steps, self._minutes = label, steps, minutes
-        self._recorder, self._progress = recorder, progress
+        self._recorder, self._progress, self._group = recorder, progress, group
         self._open = ExitStack()
         self._began = 0.0
 
@@ -58,12 +66,13 @@ class StepLoop(Generic[S]):
             step = make_step()
             state.costs.read_seconds += time.monotonic() - self._began
             yield epoch, step
-            asked = self._interrupted()
+            asked = next((one for one in self._group.gathered(self._interrupted()) if one is not None), None)
             ended = state.stopped or state.step == len(self._steps)
             if asked is not None or ended or time.monotonic() - saved_at > 60 * self._minutes:
                 self._recorder.save()
                 saved_at = time.monotonic()
             if asked is not None:
+                self._group.gathered(None)  # the first process has saved the checkpoint
                 raise Stopped(asked)
 
     def finish(self, epoch: int, loss: float, entry: Mapping[str, object]) -> None:

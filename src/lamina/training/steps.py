@@ -7,6 +7,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from lamina.objectives.loss import Loss
 from lamina.training.datasets import AnyDataset, Datasets
 from lamina.training.loop import Step
 from lamina.training.plan import Draw, Turn, check_steps, plan_epochs, steps_in
+from lamina.training.processes import ALONE, Group
 from lamina.training.step_loop import autocast
 
 
@@ -145,13 +147,28 @@ def _epochs_of(plan: TrainingPlan) -> float:
     return round(last + sum(epoch == last for epoch, _ in plan) / plan.epoch_sizes[last], 4)
 
 
-def make_step(datasets: Datasets, turn: Turn, memory_tokens: int) -> Step:
-    """Return the micro-batches of a step."""
+def make_step(
+    datasets: Datasets, turn: Turn, memory_tokens: int, group: Group = ALONE, whole: AbstractSet[str] = frozenset()
+) -> Step:
+    """Return the micro-batches of a step. Each process of a group has its own; the others are None.
+
+    A step of fewer micro-batches than processes is divided into more of them, but not its micro-batches of the tasks `whole`.
+    """
     drawn = [(task, datasets[task].at(epoch), items) for task, epoch, items in turn]
-    return tuple(
-        (task, dataset.batch(items[run]))
+    runs = [
+        (task, dataset, items[run])
         for task, dataset, items in drawn
         for run in pack(dataset.windows.item_lengths[items], memory_tokens)
+    ]
+    pieces = -(-group.size // len(runs))
+    shares = [
+        (task, dataset, share)
+        for task, dataset, items in runs
+        for share in np.array_split(items, 1 if task in whole else min(pieces, len(items)))
+    ]
+    return tuple(
+        (task, dataset.batch(items) if number % group.size == group.number else None)
+        for number, (task, dataset, items) in enumerate(shares)
     )
 
 

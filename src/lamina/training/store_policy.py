@@ -22,7 +22,7 @@ def with_stores(recipe: Recipe, model: Model, data: TrainingData, progress: Prog
         if recipe.cache.use == "auto" and recipe.tune.layers != "all":
             progress.say(f"computing the frozen layers in every epoch: {reason}")
         return data
-    splits = data.train, data.holdout
+    splits = (data.train, data.holdout, *([data.dev] if recipe.cache.dev else []))
     size = sum(stored_bytes(recipe, model, one.windows, task) for split in splits for task, one in split.items())
     if size > recipe.cache.max_gb * 1e9:
         progress.say(
@@ -39,11 +39,11 @@ def with_stores(recipe: Recipe, model: Model, data: TrainingData, progress: Prog
         return replace(dataset, store=store_of(model.encoder, dataset.windows, held, progress))
 
     try:
-        train, holdout = ({task: stored(task, dataset) for task, dataset in split.items()} for split in splits)
+        train, holdout, *dev = ({task: stored(task, dataset) for task, dataset in split.items()} for split in splits)
     except StoreError as error:
         progress.say(f"the states of the frozen layers cannot be stored, so every epoch computes them: {error}")
         return data
-    return replace(data, train=train, holdout=holdout)
+    return replace(data, train=train, holdout=holdout, dev=dev[0] if dev else data.dev)
 
 
 def not_storable(recipe: Recipe, model: Model) -> str | None:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -31,13 +32,15 @@ from lamina.tasks.checks import build_on_meta, resolved
 from lamina.tasks.kind import DataLike, FileCache
 from lamina.tasks.registry import kind_of
 from lamina.training.checkpoint import State
+from lamina.training.compiling import compile_layers
 from lamina.training.cost_estimate import count_parameters
 from lamina.training.datasets import TrainingData, language_of_texts, load_data
-from lamina.training.given_data import with_data
+from lamina.training.given_data import GivenData, with_data
 from lamina.training.learning_curves import LearningCurves, draw_curves
 from lamina.training.loop import Evaluations, Optimisation, fit
 from lamina.training.plan import evaluation_points
-from lamina.training.recording import OnMetrics, Recorder
+from lamina.training.processes import ALONE, Group, check_divisible, check_same, joined
+from lamina.training.recording import Follower, OnMetrics, Recorder
 from lamina.training.resuming import check_recipe, check_unchanged
 from lamina.training.run_warnings import warn_of_late_terms, warn_of_small_data, warn_of_spent_time
 from lamina.training.steps import checkpoint_names, curve_points, make_plan, make_step
@@ -128,14 +131,21 @@ def train(
     dev = dev is not None and dev
     named = {name.strip() for name, _ in [*settings_of(settings), *overrides.items()]}
     given = with_data(recipe, run, data, dev, keep_held_out=any(name.endswith("data.held_out") for name in named))
+    calls = Calls(watch, on_metrics)
+    with joined() as group, ExitStack() as held:
+        group.once(partial(_hold, held, run, given, resume=resume))
+        shown = progress if group.first else Silent()
+        return _train(given.recipe, run, progress=shown, calls=calls, dev=dev is not False, group=group)
+
+
+def _hold(held: ExitStack, run: Run, given: GivenData, *, resume: bool) -> None:
+    """Lock the folder of a run and write its rows, until `held` closes."""
     _check_folder(run, resume=resume)
     left = is_folder(run.data)
-    with alone(run.path):
-        if left and not is_file(run.recipe):
-            shutil.rmtree(run.data)  # rows of a killed process
-        with given.stored(run):
-            calls = Calls(watch, on_metrics)
-            return _train(given.recipe, run, progress=progress, calls=calls, dev=dev is not False)
+    held.enter_context(alone(run.path))
+    if left and not is_file(run.recipe):
+        shutil.rmtree(run.data)  # rows of a killed process
+    held.enter_context(given.stored(run))
 
 
 def _changed_recipe(recipe: Recipe | str | Path, settings: Settings, overrides: Mapping[str, object]) -> Recipe:
@@ -150,22 +160,22 @@ def _changed_recipe(recipe: Recipe | str | Path, settings: Settings, overrides: 
     return parse_recipe(recipe.model_dump(mode="json"), changes) if changes else recipe
 
 
-def _train(recipe: Recipe, run: Run, *, progress: Progress, calls: Calls, dev: bool) -> Run:
-    """Train in a folder that is locked for this process."""
+def _train(recipe: Recipe, run: Run, *, progress: Progress, calls: Calls, dev: bool, group: Group) -> Run:
+    """Train in a folder that is locked for the first process."""
     files = FileCache()
     recipe = resolved(recipe, files)
     check_recipe(run, recipe)
-    if run.finished:
+    if group.once(lambda: run.finished):
         progress.say(f"{run.path}: this run is already finished")
         return run
     source = encoders.find(recipe.encoder)
-    build_on_meta(recipe, source)
-    device = choose_device(recipe.train.device)
-    remove_drafts(run.path)
+    check_divisible(group, recipe, build_on_meta(recipe, source))
+    device = group.device(choose_device(recipe.train.device))
+    group.once(partial(remove_drafts, run.path))
     teachers = NO_TEACHERS if recipe.train.untrained else find_teachers(recipe, encoders.load_tokenizer(source))
     data = load_data(recipe, source, files, progress, dev=dev)
     del files  # frees the examples that are in no split
-    train_on(data, recipe, run, device, progress, calls, teachers)
+    train_on(data, recipe, run, device, progress, calls, teachers, group)
     return run
 
 
@@ -177,12 +187,13 @@ def train_on(
     progress: Progress,
     calls: Calls = NO_CALLS,
     teachers: Teachers = NO_TEACHERS,
+    group: Group = ALONE,
 ) -> None:
     """Train on data that is already read, from the folder's checkpoint if it has one. Write the run."""
-    group = TaskGroup(recipe, data.tokenizer)
-    run.write_recipe(recipe.model_dump(mode="json"))
-    model, state, data = _fit(run, recipe, data, teachers, group, device, progress, calls)
-    _finish(run, recipe, data, group, model, state, progress)
+    tasks = TaskGroup(recipe, data.tokenizer)
+    group.once(lambda: run.write_recipe(recipe.model_dump(mode="json")))
+    model, state, data = _fit(run, recipe, data, teachers, tasks, device, progress, calls, group)
+    group.once(partial(_finish, run, recipe, data, tasks, model, state, progress))
 
 
 def _fit(
@@ -190,10 +201,11 @@ def _fit(
     recipe: Recipe,
     data: TrainingData,
     teachers: Teachers,
-    group: TaskGroup,
+    tasks: TaskGroup,
     device: torch.device,
     progress: Progress,
     calls: Calls,
+    group: Group,
 ) -> tuple[Model, State, TrainingData]:
     """Return the model with the chosen weights, the state after the last step, and the data with its stores."""
     options = recipe.train
@@ -201,6 +213,9 @@ def _fit(
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)  # for random initial weights
     model = build_model(recipe, encoders.load(data.source)).to(device)
+    model.precision = choose_precision(options.score_precision, device)
+    if options.compile:
+        compile_layers(model.encoder)
     heads = start_heads(recipe, model)
     optimizer = make_optimizer(model, options)
     losses = build_losses(recipe)
@@ -209,13 +224,21 @@ def _fit(
     info["parameters"], info["heads"], info["teachers"] = count_parameters(model), heads, described_teachers(teachers)
     for name, head in heads.items():
         progress.say(described(name, head))
+    if group.size > 1:
+        info["processes"] = group.size
     begun = run.read_info() if run.exists else None
     if begun is not None:
         check_unchanged(run, begun, info)
-    recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories, calls.on_metrics)
+    recorder: Recorder | Follower
+    if group.first:
+        recorder = Recorder(run.metrics, run.checkpoint, model, optimizer, memories, calls.on_metrics)
+    else:
+        recorder = Follower(run.checkpoint, model, optimizer, memories)
+    check_same(group, _shared_facts(info, recorder.state))
     began = time.monotonic()
     if not options.untrained:
-        data = with_teachers(recipe, teachers, with_stores(recipe, model, data, progress), device, progress)
+        extend = partial(_with_stored, recipe, teachers, model, data, device, progress)
+        data = group.in_turn(extend)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
     known = begun["steps"] if begun else None
@@ -226,31 +249,53 @@ def _fit(
     warn_of_late_terms(memories, len(plan))
     warn_of_small_data(recipe, data, len(plan))
     info["steps"] = len(plan)
-    write_json(run.info, info)
+    group.once(partial(write_json, run.info, info))
     points = evaluation_points(plan, plan.epoch_items, options.evaluate_every)
     after: dict[int, list[Callable[[], None]]] = defaultdict(list)
     for step, name in checkpoint_names(options, plan).items():
         folder = Run(run.path / "checkpoints" / name)
-        after[step].append(partial(_write_checkpoint, folder, recipe, data, group, model, info, recorder.state))
+        after[step].append(partial(_write_checkpoint, folder, recipe, data, tasks, model, info, recorder.state))
     if options.curves:
-        curves = LearningCurves(recipe, data, group, losses)
+        curves = LearningCurves(recipe, data, tasks, losses)
         for step, epochs in curve_points(options, plan).items():
             after[step].append(partial(curves.record, model, recorder, epochs))
     evaluations = Evaluations(
-        partial(group.evaluate, datasets=data.holdout, losses=losses),
+        partial(tasks.evaluate, datasets=data.holdout, losses=losses),
         at=points if any(dataset.examples for dataset in data.holdout.values()) else set(),
         stop=calls.watch,
         after=after,
     )
+    whole = {name for name, loss in losses.items() if loss.joint}
     with recorder:
         state = fit(
             Optimisation(model, losses, optimizer, options, choose_precision(options.precision, device)),
-            [(epoch, partial(make_step, data.train, turn, options.memory_tokens)) for epoch, turn in plan],
+            [(epoch, partial(make_step, data.train, turn, options.memory_tokens, group, whole)) for epoch, turn in plan],
             evaluations,
             recorder,
             progress,
+            group,
         )
     return model, state, data
+
+
+def _with_stored(
+    recipe: Recipe, teachers: Teachers, model: Model, data: TrainingData, device: torch.device, progress: Progress
+) -> TrainingData:
+    """Return the data with the stored states of frozen layers, and with the stored outputs of the teachers."""
+    return with_teachers(recipe, teachers, with_stores(recipe, model, data, progress), device, progress)
+
+
+def _shared_facts(info: RunInfo, state: State) -> dict[str, object]:
+    """Return what must be equal in all processes of a training."""
+    return {
+        "the version of Lamina or of torch": info["versions"],
+        "the checksum of the encoder": info["encoder"]["sha256"],
+        "the checksum of the training texts": info["windows"],
+        "the checksum of the synonyms": info["synonyms"],
+        "the checksum of head.start": info["heads"],
+        "the checksum of a teacher": info["teachers"],
+        "the step of the checkpoint": state.step,
+    }
 
 
 def _say_planning(recipe: Recipe, known_steps: int | None, progress: Progress) -> None:
@@ -262,13 +307,13 @@ def _say_planning(recipe: Recipe, known_steps: int | None, progress: Progress) -
 
 
 def _finish(
-    run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, state: State, progress: Progress
+    run: Run, recipe: Recipe, data: TrainingData, tasks: TaskGroup, model: Model, state: State, progress: Progress
 ) -> None:
     """Write the model, its decisions, scores and costs. The last file is run.json, which marks the run as finished."""
-    decisions, sources = group.fit_and_score(model, data.holdout)
+    decisions, sources = tasks.fit_and_score(model, data.holdout)
     costs = vars(state.costs) | peak_memory()
     began = time.monotonic()
-    group.score(run, model, data.dev, decisions, progress)
+    tasks.score(run, model, data.dev, decisions, progress)
     if any(dataset.examples for dataset in data.dev.values()):
         costs["dev_seconds"] = time.monotonic() - began
     if recipe.train.curves:
@@ -285,16 +330,16 @@ def _finish(
 
 
 def _write_checkpoint(
-    run: Run, recipe: Recipe, data: TrainingData, group: TaskGroup, model: Model, info: RunInfo, state: State
+    run: Run, recipe: Recipe, data: TrainingData, tasks: TaskGroup, model: Model, info: RunInfo, state: State
 ) -> None:
     """Write the model within a run as a run of its own, with its decisions and the outputs of its dev set."""
     began = time.monotonic()
     make_folder(run.path)
     remove_drafts(run.path)
     model.eval()
-    decisions = group.fit(model, data.holdout)
+    decisions = tasks.fit(model, data.holdout)
     if recipe.train.checkpoint_outputs:
-        group.score(run, model, data.dev, decisions, Silent())  # the progress stays that of the training
+        tasks.score(run, model, data.dev, decisions, Silent())  # the progress stays that of the training
     state.costs.evaluate_seconds += time.monotonic() - began
     write_run(run, recipe, data, model, {**info, "tasks": decisions_json(decisions), "chosen_step": state.step})
 

@@ -5,10 +5,12 @@ It is no protection from somebody who wants to hide a change. `encoder.files.sha
 
 from __future__ import annotations
 
+import json
 import mmap
 import zlib
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from lamina.errors import LaminaError
 
@@ -22,6 +24,16 @@ def crc32_of(file: Path) -> str:
     except OSError as error:
         problem = error.strerror or error
         raise LaminaError(f"{file}: cannot be read: {problem}. Fix: check the path and its permissions") from None
+
+
+def crc32_of_json(value: Any) -> str:
+    """Return the CRC-32 of a value of JSON, which does not depend on the order of its keys.
+
+    >>> crc32_of_json({"a": 1, "b": 2.5}) == crc32_of_json({"b": 2.5, "a": 1}) != crc32_of_json({"a": 2, "b": 2.5})
+    True
+    """
+    plain = json.loads(json.dumps(value))  # keys become texts, as in a file
+    return f"crc32:{zlib.crc32(json.dumps(plain, sort_keys=True).encode()):08x}"
 
 
 @lru_cache(maxsize=256)

@@ -140,7 +140,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
             raise LaminaError(f"{shortened(path)}: is a folder. Fix: name a file in it")
-        if not stat.S_ISREG(found.st_mode) and not str(path).startswith(_OPEN_PIPES):
+        if not stat.S_ISREG(found.st_mode) and not is_open_pipe(path):
             kind = "pipe" if stat.S_ISFIFO(found.st_mode) else "device"
             raise LaminaError(f"{path}: is a {kind}, not a file. Fix: name a file with the data")
         with path.open("rb") as file:
@@ -153,6 +153,11 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         raise LaminaError(f"{str(path)!r}: cannot be read: {error}. Fix: check the path") from None
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def is_open_pipe(path: Path) -> bool:
+    """Return whether a path names a pipe that this process already has, as `<(command)` of a shell does."""
+    return str(path).startswith(_OPEN_PIPES)
 
 
 def _limited(path: Path | str, file: Readable, most: int, known: int = 0) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -33,3 +34,14 @@ def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)  # workers also change the default of new threads
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread within the block."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -14,8 +14,8 @@ from pydantic import Field, SkipValidation, ValidatorFunctionWrapHandler, WrapVa
 from typing_extensions import TypedDict  # pydantic checks only this one in Python 3.11
 
 from lamina.errors import LaminaError
-from lamina.utils.checksums import crc32_of
-from lamina.utils.files import is_file, read_json, write_json
+from lamina.utils.checksums import crc32_of, crc32_of_json
+from lamina.utils.files import is_file, read_json, shortened, write_json
 from lamina.utils.options import STORED, stored
 
 FORMAT = 2  # of run.json; this version reads format 1 too
@@ -77,6 +77,7 @@ class RunInfo(TypedDict, total=False):
     language: str | None  # of the training texts of questions; None if unclear, missing in runs of older versions
     device: str
     threads: Count
+    processes: Count  # that trained together; only if there were several
     parameters: Mapping[str, object]
     steps: Count
     tasks: SkipValidation[dict[str, dict[str, Any]]]  # the decision of each task, which its own type checks
@@ -237,27 +238,45 @@ class Run(TrainingFolder):
         Args:
             info: The content of run.json. The fields `checksums` and `finished` are replaced.
         """
-        present = [name for name in _CHECKED if is_file(self.path / name)]
-        checksums = {name: crc32_of(self.path / name) for name in present}
-        write_json(self.info, {**info, "checksums": checksums, "finished": True})
+        content: dict[str, Any] = {**info, "checksums": {}, "finished": True}
+        names = (*_CHECKED, self.recipe.name, self.info.name)
+        checksums = {name: self._checksum(name, content) for name in names}
+        write_json(self.info, {**content, "checksums": {name: one for name, one in checksums.items() if one is not None}})
+
+    def _checksum(self, name: str, info: Mapping[str, Any]) -> str | None:
+        """Return the checksum of a file as `finish` stores it, or None if there is no such file.
+
+        That of run.json leaves out the checksums. That of recipe.json leaves out where data and encoders are, because these
+        may move.
+        """
+        if name == self.info.name:
+            return crc32_of_json({**info, "checksums": {}})
+        if not is_file(self.path / name):
+            return None
+        return (
+            crc32_of_json(_without_places(read_json(self.recipe))) if name == self.recipe.name else crc32_of(self.path / name)
+        )
 
     def check_files(self) -> None:
-        """Compare the weights, the tokenizer and the encoder's shape with their checksums in run.json.
+        """Compare the files that predictions need with their checksums in run.json, and run.json with its own.
 
-        A damaged file would often load without an error and give wrong answers. Runs of older versions have no checksums.
+        A damaged file would often load without an error and give wrong answers. Runs of older versions have no checksums, or
+        only those of some files.
 
         Raises:
             LaminaError: A file differs from its checksum.
         """
-        recorded = read_object(self.info).get("checksums", {})
+        info = read_object(self.info)
+        recorded = info.get("checksums", {})
         if not isinstance(recorded, dict):
             raise LaminaError(f"{self.info}: checksums is not a table. Fix: {_COPY_OR_TRAIN}")
-        for name in _CHECKED:
-            file, wanted = self.path / name, recorded.get(name)
-            if wanted is not None and is_file(file) and (found := crc32_of(file)) != wanted:
+        for name in (*_CHECKED, self.recipe.name, self.info.name):
+            wanted = recorded.get(name)
+            if wanted is not None and (found := self._checksum(name, info)) not in (None, wanted):
                 raise LaminaError(
-                    f"{file}: has the checksum {found}, but run.json has {wanted}, so the file changed after the run. "
-                    f"Fix: {_COPY_OR_TRAIN}; if you changed it on purpose, remove its checksum from run.json"
+                    f"{self.path / name}: has the checksum {found}, but run.json has {shortened(str(wanted))}, so the file "
+                    f"changed after the run. Fix: {_COPY_OR_TRAIN}; if you changed it on purpose, remove its checksum from "
+                    "run.json"
                 )
 
     @classmethod
@@ -325,6 +344,16 @@ def _renamed_set(one: Any, renamed: Callable[[str], str]) -> Any:
     if isinstance(one, str):
         return renamed(one)
     return {**one, "name": renamed(one["name"])} if isinstance(one, dict) and isinstance(one.get("name"), str) else one
+
+
+def _without_places(values: Any) -> Any:
+    """Return the values of a recipe without the names of its data and of its encoder. The values are changed."""
+    for table in _data_tables(values):
+        _rename_data(table, lambda name: "")
+    encoder = values.get("encoder") if isinstance(values, dict) else None
+    if isinstance(encoder, dict):
+        encoder.pop("model", None)
+    return values
 
 
 def _data_tables(values: Any) -> Iterator[dict[str, Any]]:

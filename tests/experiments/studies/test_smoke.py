@@ -16,7 +16,7 @@ SHOWN = {
         ("Table 1", "Table 2", "Table 3", "Table 4", "Figure 6", "Figure 2"),
         ("pareto", "checkpoints", "fractions"),
     ),
-    "minbert": (("Section 5.4", "Ablation"), ("classes", "training-loss", "learning-curves")),
+    "minbert": (("Section 5.4", "Ablation"), ("classes", "training-loss", "learning-curves", "overfitting")),
     "parameter-efficiency": (("Table 1", "Table 2", "Table 3"), ("pareto",)),
     "korean-qa": (("Table 1", "Table 2", "Table 3", "Table 4"), ("pareto",)),
 }

@@ -99,6 +99,8 @@ def _facts(results: StudyResults, comparisons: Comparisons) -> list[str]:
     done = sum(bool(one.seeds) for one in results.variants.values())
     whole = sum(len(one.seeds) == one.asked for one in results.variants.values())
     facts = [results.about["question"], f"Size: {results.size}. {size['differs']}".strip()]
+    if results.settings:
+        facts.append(f"All runs have these settings too: {', '.join(results.settings)}.")
     facts.append(f"{done} of {len(results.variants)} variants have scores; {whole} have all of their seeds.")
     facts.append(_verdicts(comparisons))
     facts.append(

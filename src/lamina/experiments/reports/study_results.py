@@ -77,6 +77,7 @@ class StudyResults:
     size: str
     variants: Mapping[str, VariantResult]
     failed: Mapping[str, str]
+    settings: Sequence[str] = ()  # of all runs, beside those of the study
 
     @property
     def title(self) -> str:
@@ -110,7 +111,7 @@ def read_results(out: Path) -> StudyResults:
         found = {name: _variant(out, about, name, one, times) for name, one in variants.items()}
     except (KeyError, ValueError, TypeError) as error:
         raise LaminaError(f"{out}: its study.json is damaged ({error}). Fix: run `lamina study` again") from None
-    return StudyResults(out, about["study"], about["size"], found, failed)
+    return StudyResults(out, about["study"], about["size"], found, failed, about.get("settings", ()))
 
 
 def _variant(out: Path, about: Mapping[str, Any], name: str, one: Variant, times: Mapping[str, Any]) -> VariantResult:

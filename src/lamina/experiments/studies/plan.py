@@ -74,6 +74,8 @@ class Plan:
     variants: Mapping[str, Variant]
     jobs: tuple[Job, ...]
     results: tuple[Result, ...]
+    settings: tuple[str, ...] = ()
+    """Settings of all runs beside those of the study."""
 
     def results_of(self, variant: str) -> list[Result]:
         """Return the results of a variant, one for each seed."""
@@ -120,7 +122,7 @@ def plan_study(
     for seed in tuple(study.sizes[size].seeds) if seeds is None else seeds:
         for variant in variants:
             maker.add(variant, seed)
-    return Plan(study, size, out, variants, tuple(_ordered(maker.jobs)), tuple(maker.results))
+    return Plan(study, size, out, variants, tuple(_ordered(maker.jobs)), tuple(maker.results), tuple(settings))
 
 
 def _known(study: Study, encoders: Mapping[str, str], name: str) -> Mapping[str, str]:

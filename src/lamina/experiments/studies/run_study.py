@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from lamina.experiments.studies.processes import Message, Processes, Starter
 from lamina.experiments.studies.ray_jobs import OnRay
 from lamina.experiments.studies.results import StudyTable, read_rows, write_tables
 from lamina.experiments.studies.study_file import SizeName, read_study
+from lamina.state_cache.maintenance import clear_store, list_stores
 from lamina.utils.checksums import crc32_of
 from lamina.utils.files import read_json, write_atomically, write_json
 from lamina.utils.locks import alone, foreign
@@ -189,7 +191,8 @@ def _write_about(plan: Plan) -> None:
     ]
     variants = {name: one.model_dump(mode="json") for name, one in plan.variants.items()}
     study = plan.study.model_dump(mode="json", exclude={"variants"})
-    write_json(plan.out / ABOUT, {"study": study, "size": plan.size, "variants": variants, "results": results})
+    about = {"study": study, "size": plan.size, "settings": plan.settings, "variants": variants, "results": results}
+    write_json(plan.out / ABOUT, about)
 
 
 def _marker(job: Job) -> Path:
@@ -253,6 +256,7 @@ class _Runner:
             write_atomically(_marker(job), b"")
         self.status.done.add(key)
         write_tables(self.status.plan.out, read_rows(self.status.plan))
+        _clear_stores(self.status)
         self._news(f"{key}: finished in {seconds / 60:.1f} minutes")
 
     def _ended(self, key: str, code: int) -> None:
@@ -271,6 +275,16 @@ class _Runner:
         self.watch(self.status)
 
 
+def _clear_stores(status: Status) -> None:
+    """Remove the stored states of runs of the study that no job will read again: they are large."""
+    inside = tuple(f"{job.path}" for job in status.plan.jobs if job.key in status.done)
+    needed = {job.recipe.encoder.model for job in status.left if job.recipe is not None}
+    for store in list_stores():
+        if store.model.startswith(inside) and store.model not in needed:
+            with suppress(LaminaError):  # another process uses it
+                clear_store(store.name)
+
+
 def described(job: Job) -> dict[str, Any]:
     """Return a job as JSON values for its process."""
     return {
@@ -283,12 +297,15 @@ def described(job: Job) -> dict[str, Any]:
 
 
 def _measure_times(plan: Plan, processes: Starter, until: float) -> None:
-    """Measure the inference of the first seed of each variant, one at a time. Known times are kept."""
+    """Measure the inference of the first seed of each variant, one at a time. Known times are kept.
+
+    Shares of the data and parts of an epoch are left out: their models are as fast as the others.
+    """
     size, file = plan.study.sizes[plan.size], plan.out / "times.json"
     times = read_object(file) if file.is_file() else {}
-    firsts = {name: next((one for one in plan.results_of(name)), None) for name in plan.variants}
-    for result in firsts.values():
-        if result is None or size.time_examples == 0 or time.monotonic() >= until:
+    for variant in plan.variants:
+        result = next(iter(plan.results_of(variant)), None)
+        if result is None or variant not in plan.study.variants or size.time_examples == 0 or time.monotonic() >= until:
             continue
         name = str(result.path.relative_to(plan.out))
         if name in times or not Run(result.path).exists or not Run(result.path).finished:

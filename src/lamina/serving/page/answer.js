@@ -1,7 +1,9 @@
 // The cards of replies: the answer or "not in the text", its confidence in words and as a bar, and the runners-up.
 
 import { h, percent } from "./dom.js";
-import { sentence } from "./text.js";
+import { ofWholeWords, sentence } from "./text.js";
+
+const RUNNERS_UP = 4;
 
 /** Return a confidence in words. */
 export function words(share) {
@@ -38,14 +40,28 @@ export function card(reply, ...more) {
 
 /** Return the list of runners-up. `near` is called with a quote under the pointer and with null; `chosen` with a clicked one. */
 export function runnersUp(reply, near, chosen) {
-  if (!reply.others.length) return null;
+  const others = best(reply);
+  if (!others.length) return null;
   const row = (quote) => h("button", {
     type: "button", class: "other", title: quote.sentence.text,
     onpointerenter: () => near(quote), onpointerleave: () => near(null), onfocus: () => near(quote), onblur: () => near(null),
     onclick: () => chosen(quote),
   }, h("span", {}, quote.answer), h("small", {}, `${quote.confidence < 0.005 ? "under 1%" : percent(quote.confidence)} · ${quote.place}`));
   return h("section", { class: "others", "aria-label": "Runners-up" },
-    h("h3", {}, reply.answer === null ? "The nearest it found" : "Runners-up"), reply.others.map(row));
+    h("h3", {}, reply.answer === null ? "The nearest it found" : "Runners-up"), others.map(row));
+}
+
+const letters = (quote) => quote.answer.replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+
+/** Return the best runners-up: first those elsewhere than the answer and than each other, then longer or shorter ones. */
+function best(reply) {
+  const elsewhere = reply.quote ? [reply.quote] : [];
+  for (const one of reply.others) {
+    if (elsewhere.every((other) => other.context !== one.context || other.end <= one.start || one.end <= other.start)) elsewhere.push(one);
+  }
+  const seen = new Set(elsewhere.map(letters));
+  const near = reply.others.filter((one) => ofWholeWords(one) && !seen.has(letters(one)) && seen.add(letters(one)));
+  return [...elsewhere.filter((one) => one !== reply.quote), ...near].slice(0, RUNNERS_UP);
 }
 
 /** Return the place line of a document at a code point that the service counted: "page 3" for a PDF, else its own. */

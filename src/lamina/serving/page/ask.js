@@ -8,7 +8,12 @@ import { forget, load, save } from "./store.js";
 import { Reading, whole } from "./text.js";
 import { why } from "./why.js";
 
-const TOP = 5; // answers with the runners-up
+const TOP = 12; // answers with the runners-up
+const NARROW = "(max-width: 60rem)"; // the text is above the question, as in style.css
+const EXAMPLE = {
+  text: "The old mill at Dunmore was built in 1712 by Ada Thorn, a widow from the coast. Its wheel has 24 paddles and turned until the flood of 1841.\n\nToday the mill is a small museum. It opens on Sundays in summer, and the miller's book lies in a glass case by the door.",
+  question: "Who built the mill?",
+};
 
 /** Set the view up. `tell` shows a notice; `model` returns the name of the chosen model. */
 export function start({ tell, model }) {
@@ -49,6 +54,18 @@ export function start({ tell, model }) {
     keep();
   }
 
+  /** Show what the page is for, while there is nothing else to show. */
+  function hello() {
+    const example = () => {
+      state.documents = [{ name: "text", pages: [], text: EXAMPLE.text }];
+      get("question").value = EXAMPLE.question;
+      ask();
+    };
+    fill(get("answer"), h("div", { class: "intro" },
+      h("p", {}, "Lamina quotes the answer from your text, or says that the text does not have it."),
+      h("div", {}, h("button", { type: "button", id: "example", onclick: example }, "Try an example"))));
+  }
+
   function pasted() {
     const text = whole(get("paste").value);
     if (!current()) state.documents.push({ name: "text", pages: [], editing: true });
@@ -69,6 +86,7 @@ export function start({ tell, model }) {
     }
     show();
     keep();
+    past();
   }
 
   // ---- questions
@@ -95,6 +113,7 @@ export function start({ tell, model }) {
       if (found.length > 1) table(found);
       else one(found[0]);
       remember(found);
+      if (matchMedia(NARROW).matches) get("answer").scrollIntoView({ block: "start" });
     } catch (error) {
       if (turn === asking) { fill(get("answer")); tell(error.message); }
     } finally {
@@ -126,7 +145,10 @@ export function start({ tell, model }) {
       await navigator.clipboard.writeText(quotation(reply.quote));
       button.textContent = "Copied";
     };
-    const spot = { question: reply.question, context: context().text, title: context().name, span: reply.quote && { start: reply.quote.start, end: reply.quote.end } };
+    const spot = {
+      question: reply.question, span: reply.quote && { start: reply.quote.start, end: reply.quote.end },
+      source: context(), sources: documents(), shown: current,
+    };
     fill(get("answer"),
       back ? h("div", {}, h("button", { type: "button", class: "quiet", onclick: back }, "← All answers")) : null,
       card(reply,
@@ -165,7 +187,8 @@ export function start({ tell, model }) {
   }
 
   function past() {
-    get("history").hidden = !state.history.length;
+    get("history").hidden = !state.history.length && !documents().some((one) => one.text?.trim());
+    get("history-title").textContent = state.history.length ? "Earlier questions" : "Kept in this browser";
     fill(get("past"), state.history.map((one) => h("li", {}, h("button", {
       type: "button", onclick: () => { get("question").value = one.question; ask(); },
     }, h("span", {}, one.question), h("span", {}, one.answer ?? "not in the text")))));
@@ -173,7 +196,7 @@ export function start({ tell, model }) {
 
   // ---- events
 
-  get("paste").addEventListener("input", () => { pasted(); keep(); });
+  get("paste").addEventListener("input", () => { pasted(); keep(); past(); });
   get("edit").addEventListener("click", () => { current().editing = true; show(); get("paste").focus(); });
   get("files").addEventListener("change", async (event) => { const files = [...event.target.files]; event.target.value = ""; await add(files); });
   get("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
@@ -185,7 +208,7 @@ export function start({ tell, model }) {
     forget();
     Object.assign(state, { documents: [], current: 0, question: "", history: [] });
     get("question").value = "";
-    fill(get("answer"));
+    hello();
     show();
     past();
   });
@@ -202,6 +225,7 @@ export function start({ tell, model }) {
   });
 
   get("question").value = state.question;
+  if (!documents().length && !state.history.length) hello();
   show();
   past();
   return { current };

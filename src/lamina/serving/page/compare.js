@@ -15,7 +15,7 @@ export function start({ tell, text }) {
     fill(get("compared"), h("p", { class: "busy" }, "Both models read…"));
     try {
       const models = [get("first").value, get("second").value];
-      const replies = await Promise.all(models.map((model) => call("/answer", { body: { question, context, model, top_k: 4 } })));
+      const replies = await Promise.all(models.map((model) => call("/answer", { body: { question, context, model, top_k: 12 } })));
       const same = replies[0].answer === replies[1].answer && replies[0].quote?.start === replies[1].quote?.start;
       const verdict = same ? "Both models give the same reply." : replies[0].answer === replies[1].answer
         ? "The same words, from different places." : "The replies differ.";
@@ -40,6 +40,7 @@ export function start({ tell, text }) {
       fill(get(id), names.map((name) => h("option", {}, name)));
       get(id).value = names.includes(chosen) ? chosen : names[number] ?? "";
     }
+    get("one-model").hidden = names.length !== 1;
     if (!get("compare-text").value) get("compare-text").value = text();
   }
   return { refresh };

@@ -5,12 +5,14 @@ import { download, fill, get, h, percent } from "./dom.js";
 import { judge } from "./marker.js";
 import { Reading } from "./text.js";
 
+const NO_TORCH = "Training needs torch, which is not installed here: pip install 'lamina-qa[train]'. Corrections are kept all the same.";
+const SHOWN = 10; // corrections, until all are asked for
 const SCORES = { f1: "F1", exact: "Exact match", accuracy: "Accuracy", pearson: "Pearson" };
 
 /** Set the view up. `switched` is called after a switch to another model. */
 export function start({ tell, model, switched }) {
   const reading = new Reading(get("label-text"));
-  let project = { corrections: [], needed: 30, formats: [] }, skipped = 0, following = false;
+  let project = { corrections: [], needed: 30, formats: [] }, skipped = 0, following = false, every = false;
 
   async function refresh() {
     try {
@@ -37,7 +39,8 @@ export function start({ tell, model, switched }) {
     if (!one) return void fill(get("labelling"), h("p", { class: "empty", id: "label-state" }, waiting ? "Answering the questions first…" : "All questions are labelled."));
     reading.show(one.context, one.answer);
     const next = () => { skipped = 0; refresh(); };
-    const spot = { question: one.question, context: one.context, title: one.title, span: one.answer };
+    const source = { text: one.context, name: one.title };
+    const spot = { question: one.question, span: one.answer, source, sources: [source], shown: () => source };
     fill(get("labelling"), h("div", { class: "card" },
       h("p", { class: "where", id: "label-state" }, state),
       h("p", { class: "quoted" }, one.question),
@@ -56,17 +59,20 @@ export function start({ tell, model, switched }) {
 
   function corrections() {
     const all = project.corrections;
-    const files = all.length ? project.formats.map((format) => h("button", { type: "button", class: "quiet", onclick: () => save(format) }, format.toUpperCase())) : [];
+    const files = all.length ? [h("span", { class: "hint" }, "Download:")] : [];
+    if (all.length) files.push(...project.formats.map((format) => h("button", { type: "button", class: "quiet", onclick: () => save(format) }, format.toUpperCase())));
     fill(get("exports"), files);
     if (!all.length) return void fill(get("corrections"), h("li", {}, h("p", { class: "empty" }, "No corrections yet. Say of an answer whether it is right, or mark the right words.")));
-    fill(get("corrections"), [...all].reverse().map((one) => h("li", { "data-id": one.id },
+    const newest = [...all].reverse(), shown = every ? newest : newest.slice(0, SHOWN);
+    const rest = shown.length < all.length && h("li", {}, h("button", { type: "button", class: "quiet", onclick: () => { every = true; corrections(); } }, `Show all ${all.length}`));
+    fill(get("corrections"), shown.map((one) => h("li", { "data-id": one.id },
       h("div", {},
         h("p", { class: "asked" }, one.question),
         h("p", { class: "right" }, one.text ?? h("em", {}, "Not in the text")),
         h("p", { class: "where" }, one.title)),
       h("div", { class: "row" },
         h("button", { type: "button", class: "quiet", "aria-label": `Edit: ${one.question}`, onclick: (event) => edit(one, event.currentTarget.closest("li")) }, "Edit"),
-        h("button", { type: "button", class: "quiet danger", "aria-label": `Remove: ${one.question}`, onclick: () => remove(one) }, "Remove")))));
+        h("button", { type: "button", class: "quiet danger", "aria-label": `Remove: ${one.question}`, onclick: () => remove(one) }, "Remove")))), rest);
     return undefined;
   }
 
@@ -112,11 +118,12 @@ export function start({ tell, model, switched }) {
 
   function improvement(state) {
     const count = project.corrections.length, enough = count >= project.needed, running = state.stage === "running";
+    if (!project.trains) return void fill(get("improve"), h("div", { class: "card" }, h("h2", { id: "improve-title" }, "Improve"), h("p", { class: "empty" }, NO_TORCH)));
     const minutes = h("input", { id: "minutes", type: "number", min: "0.1", max: "1440", step: "any", value: "5" });
     const parts = [h("h2", { id: "improve-title" }, "Improve"),
       h("p", { class: "empty" }, "Lamina trains the model on your corrections, and tests it on some that it has not seen. You decide whether to switch.")];
     if (!running) {
-      parts.push(h("p", { id: "count" }, enough ? `${count} corrections.` : `${count} of ${project.needed} corrections that this needs.`),
+      parts.push(h("p", { id: "count" }, enough ? `${count} corrections.` : `${count} of the ${project.needed} corrections that it needs.`),
         h("progress", { value: Math.min(count, project.needed), max: project.needed, "aria-label": "Corrections that Improve needs" }),
         h("div", { class: "row" }, h("label", {}, "Minutes", minutes), h("span", { class: "grow" }),
           h("button", { type: "button", class: "primary", id: "start", disabled: !enough, onclick: () => begin(Number(minutes.value)) }, "Improve")));
@@ -131,6 +138,7 @@ export function start({ tell, model, switched }) {
     if (state.stage === "failed") parts.push(h("p", { class: "down" }, "It failed. The last line says why."));
     fill(get("improve"), h("div", { class: "card" }, parts));
     if (running && !following) follow();
+    return undefined;
   }
 
   function result(state) {

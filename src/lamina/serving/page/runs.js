@@ -24,7 +24,7 @@ export function start({ tell }) {
   }
 
   function table(runs) {
-    const head = ["Run", "Encoder", "Mixer and head", "F1", "EM", "Minutes", "Trained", "Of"];
+    const head = ["Run", "Encoder", "Mixer and head", "F1", "EM", "Minutes", "Trained weights", "All weights"];
     return h("table", {}, h("thead", {}, h("tr", {}, head.map((name, column) => h("th", { scope: "col", class: column > 2 ? "number" : null }, name)))),
       h("tbody", {}, runs.map((run) => h("tr", {},
         h("td", {}, h("button", { type: "button", class: "link", onclick: () => open(run.name) }, run.name), run.finished ? null : " (not finished)"),
@@ -70,7 +70,7 @@ function chart(label, points, unit, dots = false) {
   const written = (value) => Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3);
   const marks = dots
     ? points.map((point) => [s("circle", { class: "dot", cx: x(point[0]), cy: y(point[1]), r: 4 }, s("title", {}, `${point[2]}: ${written(point[1])}`)),
-      s("text", { x: Math.min(x(point[0]) + 7, WIDTH - 90), y: y(point[1]) - 6 }, point[2].slice(-18))])
+      s("text", { x: x(point[0]) + (x(point[0]) > WIDTH - 100 ? -7 : 7), y: Math.max(10, y(point[1]) - 6), "text-anchor": x(point[0]) > WIDTH - 100 ? "end" : "start" }, point[2].slice(-18))])
     : [s("polyline", { class: "line", points: points.map((point) => `${x(point[0]).toFixed(1)},${y(point[1]).toFixed(1)}`).join(" ") })];
   const spoken = `${label}: from ${written(ys[0])} to ${written(ys.at(-1))}`;
   return h("figure", { class: "card" }, h("figcaption", {}, h("h3", {}, label)),

@@ -113,12 +113,24 @@ export class Reading {
   }
 }
 
-/** Return the sentence around a quote, with the quote marked. Positions are code points of the whole text. */
-export function sentence(quote) {
+/** Return the sentence around a quote in three parts: before it, the quote, after it. */
+function parts(quote) {
   const text = quote.sentence.text, positions = new Positions(text);
   const start = positions.unit(Math.max(0, quote.start - quote.sentence.start));
   const end = positions.unit(Math.min(quote.end, quote.sentence.end) - quote.sentence.start);
-  return h("p", { class: "sentence" }, text.slice(0, start), h("mark", {}, text.slice(start, end)), text.slice(end));
+  return [text.slice(0, start), text.slice(start, end), text.slice(end)];
+}
+
+/** Return the sentence around a quote, with the quote marked. Positions are code points of the whole text. */
+export function sentence(quote) {
+  const [before, quoted, after] = parts(quote);
+  return h("p", { class: "sentence" }, before, h("mark", {}, quoted), after);
+}
+
+/** Return whether a quote begins and ends between words. */
+export function ofWholeWords(quote) {
+  const [before, quoted, after] = parts(quote), inside = /[\p{L}\p{N}]\|[\p{L}\p{N}]/u;
+  return !inside.test(`${[...before].at(-1) ?? ""}|${quoted}`) && !inside.test(`${quoted}|${[...after][0] ?? ""}`);
 }
 
 /** Return a text that the service accepts: halves of letters become question marks, and lines end with one sign. */

@@ -16,7 +16,7 @@ export async function why(question, text, model) {
       h("dt", {}, "Start"), h("dd", {}, heat(found, found.starts, length, "heat-start", "Where the answer may start")),
       h("dt", {}, "End"), h("dd", {}, heat(found, found.ends, length, "heat-end", "Where it may end"))),
     h("p", { class: "hint" }, "From the first word of the text to the last. Darker is more probable."),
-    found.layers ? layers(found, text) : h("p", { class: "hint" }, "This model reads the last layer only, so no layers are weighed."));
+    found.layers ? layers(found, text) : h("p", { class: "hint" }, found.exported ? "An exported model does not show its layers." : "This model reads the last layer only, so no layers are weighed."));
 }
 
 function heat(found, shares, length, style, label) {
