@@ -98,11 +98,11 @@ class RayJobs:
     def next_message(self, seconds: float) -> Message | None:
         """Return the next message of a job, or None if there is none within that time."""
         if not self._messages:
+            self._messages.extend(self._news())
             ended = self._ray.wait(list(self._tasks), timeout=seconds)[0] if self._tasks else []
             for task in ended:
                 self._messages.extend({"key": self._tasks[task], **message} for message in self._result(task))
                 del self._tasks[task]
-            self._messages.extend(self._news())
         if not self._messages:
             return None
         message = self._messages.popleft()
