@@ -74,7 +74,7 @@ def fit(
 ) -> State:
     """Train from ``recorder.state.step`` to the end of `steps` and return the state. The model then has the chosen weights.
 
-    Without any step, the model is evaluated as it is. Of several processes, only the first evaluates and has the best weights.
+    Without any step, the model is evaluated as it is. Only the first process of a group evaluates and has the best weights.
     """
     model, losses, options, state = optimisation.model, optimisation.losses, optimisation.options, recorder.state
     device = next(model.parameters()).device
