@@ -116,7 +116,7 @@ def _draw_pareto(
         if name in front:
             label = name if found is None else f"{name} ({found:.2f})"
             left = x > (max(one[0] for one in points.values()) * min(one[0] for one in points.values())) ** 0.5
-            place = {"xytext": (-5, 4), "ha": "right"} if left else {"xytext": (5, 4), "ha": "left"}
+            place: dict[str, Any] = {"xytext": (-5, 4), "ha": "right"} if left else {"xytext": (5, 4), "ha": "left"}
             panel.annotate(label, (x, y), textcoords="offset points", fontsize=7, **place)
     panel.margins(x=0.15, y=0.15)  # room for the labels
     if cost == "trained parameters":
@@ -264,6 +264,8 @@ def _classes(results: StudyResults) -> Iterator[Picture]:
 
 def _line_pictures(name: str, title: str, panels: Mapping[str, _Lines], x: str) -> Iterator[Picture]:
     """Yield one picture with a panel for each title and a line for each series."""
+    from matplotlib.ticker import MaxNLocator
+
     names = list(dict.fromkeys(series for lines in panels.values() for series in lines))
     with _figure(min(3, len(panels)), 3.4, rows=-(-len(panels) // 3), key=len(names)) as (axes, finish):
         for panel, (heading, lines) in zip(axes, panels.items(), strict=False):
@@ -276,7 +278,7 @@ def _line_pictures(name: str, title: str, panels: Mapping[str, _Lines], x: str) 
                 panel.plot(xs, ys, style, marker=mark, markersize=3, linewidth=1, color=colour, label=series)
             panel.set(title=heading, xlabel=x)
             if x in ("step", "layer"):
-                panel.xaxis.get_major_locator().set_params(integer=True)
+                panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     ends = [
         f"{heading}, {series}: {points[-1][1]:.4g}"
         for heading, lines in panels.items()
