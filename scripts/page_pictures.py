@@ -16,12 +16,13 @@ from typing import Final, Literal
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from lamina.serving.settings import Settings  # noqa: E402 - the line above finds the helpers of the tests
 from tests.serving.browser import chromium, opened  # noqa: E402
 from tests.serving.live import running  # noqa: E402
 
-TEXT: Final = """The Lantern Guild of Harrowmere is the oldest guild of the marsh country. The guild was established in 1412 by \
-Odile Marrash, a chandler's daughter who had lost two brothers to the fog. Its members keep the great lamp on Saltmarsh Hill, \
+from lamina.serving.settings import Settings  # noqa: E402 - the line above finds the helpers of the tests
+
+TEXT: Final = """The Lantern Guild of Harrowmere is the oldest guild of the marsh country. The guild was established in 1412 \
+by Odile Marrash, a chandler's daughter who had lost two brothers to the fog. Its members keep the great lamp on Saltmarsh Hill, \
 which can be seen from nine miles away. The guild's motto, "One flame, many roads", is carved above the door of its hall in \
 Tallow Street. In 1530 a rival company, the Bellringers of Quenby, began its work; the Bellringers were dissolved after only \
 eleven years. Today the Lantern Guild counts some 240 members and is governed by a council of seven wardens, who are chosen \
