@@ -3,8 +3,11 @@
     .venv/bin/python benchmarks/runtimes.py
 
 All sides answer the same questions with the same model and take turns. `torch` computes in float32. The graphs are those
-of the reader's folder, or are exported into a temporary folder if it has none. A cold start is a new process that answers one
-question; its memory is the peak of the resident set.
+of the reader's folder, or are exported into a temporary folder if it has none. `transformers` runs the same weights with the
+code of its example run_qa, windows sorted by length; the fastest of 8, 16 and 32 windows at once counts.
+
+A cold start is a new process that answers one question; its memory is the peak of the resident set. `--clean PYTHON` names the
+interpreter of an environment without torch, where Lamina is installed, for the start with onnx (benchmarks/install.py).
 """
 
 from __future__ import annotations
@@ -13,21 +16,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
 
 import lamina
-from common import parser, print_ratio, print_table, read_examples, take_turns, use_threads
+from common import faster, parser, print_ratio, print_table, read_examples, take_turns, use_threads
+from infer_throughput import DYNAMIC_BATCHES, their_answers
 from lamina.data.examples import Example
 from lamina.data.splits import sample
 from lamina.reader.exporting import export_onnx
+from lamina.runs.export import export
 from lamina.runtime.manifest import has_manifest
 from lamina.utils.shipped import READER, SHIPPED
 
 TEXT = "The mill was built by Ada Thorn in 1712."
 QUESTION = "Who built the mill?"
 WARM_UP = 16  # questions
+Answerer = Callable[[Sequence[Example]], Any]
 # Runs a command and prints its seconds and its peak memory in megabytes.
 COLD = """
 import resource, subprocess, sys, time
@@ -39,7 +49,9 @@ print(seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000)
 
 
 def main() -> None:
-    options = parser(__doc__ or "", questions=500, data=["squad2-dev-cs224n"], repeats=3).parse_args()
+    known = parser(__doc__ or "", questions=500, data=["squad2-dev-cs224n"], repeats=3)
+    known.add_argument("--clean", metavar="PYTHON", default=sys.executable, help="the interpreter for the cold start with onnx")
+    options = known.parse_args()
     use_threads(options.threads)
     examples = sample(read_examples(options.data, options.questions), options.questions, seed=0)
     with tempfile.TemporaryDirectory() as temporary:
@@ -52,40 +64,59 @@ def main() -> None:
             "onnx-float32": lamina.load(folder, backend="onnx", precision="float32", threads=options.threads),
             "onnx-int8": lamina.load(folder, backend="onnx", precision="int8", threads=options.threads),
         }
-        for reader in readers.values():
-            reader.predict(examples[:WARM_UP])
-        rates = take_turns({name: partial(rate, reader, examples) for name, reader in readers.items()}, options.repeats)
-        starts = {name: cold_start(*arguments) for name, arguments in cold_arguments(folder).items()}
+        sides: dict[str, Answerer] = {name: reader.predict for name, reader in readers.items()}
+        sides |= transformers_sides(readers["torch"], Path(temporary) / "transformers")
+        for answer in sides.values():
+            answer(examples[:WARM_UP])
+        rates = take_turns({name: partial(rate, answer, examples) for name, answer in sides.items()}, options.repeats)
+        starts = {name: cold_start(*words) for name, words in cold_commands(folder, options.clean).items()}
     print(f"{len(examples)} questions, {options.threads} threads")
     print_table(rates, "questions a second")
     for name, (seconds, megabytes) in starts.items():
         print(f"cold start, {name}: {seconds:.2f} s, {megabytes:.0f} MB")
+    theirs = faster(rates, *(name for name in rates if name.startswith("transformers")))
     for name in ("onnx-float32", "onnx-int8"):
-        print_ratio(name, rates, name, "torch")
+        print_ratio(f"{name} to torch", rates, name, "torch")
+        print_ratio(f"{name} to transformers", rates, name, theirs)
 
 
-def rate(reader: lamina.Reader, examples: Sequence[Example], _: int) -> float:
-    """Return the questions a second of a reader."""
+def transformers_sides(reader: lamina.Reader, folder: Path) -> dict[str, Answerer]:
+    """Return the answering functions of transformers, by the number of windows at once."""
+    export(reader.trained, folder)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    return {
+        f"transformers, {batch} at once": partial(their_answers, model, tokenizer, batch=batch, padded=False)
+        for batch in DYNAMIC_BATCHES
+    }
+
+
+def rate(answer: Answerer, examples: Sequence[Example], _: int) -> float:
+    """Return the questions a second of a side."""
     began = time.perf_counter()
-    reader.predict(examples)
+    answer(examples)
     return len(examples) / (time.perf_counter() - began)
 
 
-def cold_arguments(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Return the options of `lamina ask` of each side."""
-    exported = ("--model", str(folder), "--backend", "onnx")
-    return {"torch": ("--backend", "torch"), "onnx": exported}
+def cold_commands(folder: Path, clean: str) -> dict[str, tuple[str, ...]]:
+    """Return the command of each side that starts `lamina ask`."""
+    ask = ("-m", "lamina", "ask", "--text", TEXT, QUESTION)
+    return {
+        "torch": (sys.executable, *ask, "--backend", "torch"),
+        "onnx": (clean, *ask, "--model", str(folder), "--backend", "onnx"),
+    }
 
 
-def cold_start(*arguments: str) -> tuple[float, float]:
-    """Return the seconds and the peak megabytes of one question in a new process, the fastest of three."""
-    command = [sys.executable, "-m", "lamina", "ask", *arguments, "--text", TEXT, QUESTION]
+def cold_start(*command: str) -> tuple[float, float]:
+    """Return the seconds and the peak megabytes of one question in a new process, the fastest of three after one."""
     found = []
-    for _ in range(3):
+    for _ in range(4):
         done = subprocess.run([sys.executable, "-c", COLD, *command], capture_output=True, text=True, check=True)
         seconds, megabytes = map(float, done.stdout.split())
         found.append((seconds, megabytes))
-    return min(found)
+    return min(found[1:])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,6 +103,53 @@ def test_products_of_exported_graphs_cannot_overflow_in_16_bits() -> None:
             -(2**15), 2**15 - 1
         )
         assert np.array_equal(pairs.sum(1), inputs @ weights) == exact
+
+
+# Runs graphs with the product that onnxruntime takes, or the one that Lamina asks for on a processor without VNNI. Prints how
+# far the results are from those in float32.
+EMULATED = """
+import sys
+import numpy as np
+from lamina.runtime import onnx_engine
+given = np.load(sys.argv[1])
+for graph, mode in zip(sys.argv[2::2], sys.argv[3::2]):
+    onnx_engine.has_vnni = lambda: mode == "usual"
+    (found,) = onnx_engine.make_session(graph, {}).run(None, {"x": given["x"]})
+    print(np.abs(found - given["y"]).max())
+"""
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is missing")
+def test_products_do_not_overflow_on_a_processor_without_vnni(tmp_path: Path) -> None:
+    """Valgrind runs programs on a processor with AVX2 and without VNNI, so onnxruntime takes the products of such machines."""
+    from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(0)
+    weights: dict[str, Array] = {"w": random.choice([-1.0, 1.0], (96, 128), p=[0.1, 0.9]).astype(np.float32)}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, size]) for name, size in (("x", 128), ("y", 96))]
+    inner = helper.make_graph([helper.make_node("MatMul", ["x", "w:transposed"], ["y"])], "map", ends[:1], ends[1:])
+    inner.initializer.append(TensorProto(name="w:transposed", data_type=TensorProto.FLOAT, dims=[128, 96]))
+    model = helper.make_model(inner, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    linked = LinkedGraph(model, {"w:transposed": Initializer(tensors=("w",), transposed=True)})
+    small = quantise_graph(linked, {"x": Limits(0.0, 1.0)})
+    x = random.uniform(0.8, 1, (16, 128)).astype(np.float32)
+    np.savez(tmp_path / "given.npz", x=x, y=x @ weights["w"].T)
+    for most in (MOST, BITS_7):
+        whole = ModelProto.FromString(small.model.SerializeToString())
+        for place, one in enumerate(whole.graph.initializer):
+            if (how := small.initializers.get(one.name)) is not None:
+                made = made_in_8_bits(how, weights, most)
+                whole.graph.initializer[place].CopyFrom(numpy_helper.from_array(made, one.name))
+        (tmp_path / f"{most}.onnx").write_bytes(whole.SerializeToString())
+    cases = ((MOST, "usual"), (MOST, "safe"), (BITS_7, "usual"))
+    arguments = [str(word) for most, mode in cases for word in (tmp_path / f"{most}.onnx", mode)]
+    command = ["valgrind", "--tool=none", "-q", sys.executable, "-c", EMULATED, str(tmp_path / "given.npz"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    overflown, safe, small_weights = map(float, done.stdout.split())
+    assert overflown > 10  # the emulation shows what happens without care
+    assert safe < 0.1
+    assert small_weights < 0.1
 
 
 def test_packed_weights_serve_torch_and_the_graph() -> None:
