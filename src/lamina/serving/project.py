@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,7 @@ from lamina.serving.improving import FEWEST_QUESTIONS, accept
 from lamina.serving.models import open_reader
 from lamina.serving.run_tables import RunTables
 from lamina.serving.service import Shared
-from lamina.utils.extras import missing_torch
+from lamina.utils.extras import TORCH, installed, missing_torch
 
 routes = APIRouter()
 
@@ -77,7 +76,7 @@ async def project(state: Shared) -> dict[str, Any]:
         "corrections": [one.to_json() for one in corrections],
         "needed": FEWEST_QUESTIONS,
         "formats": FORMATS,
-        "trains": find_spec("torch") is not None,
+        "trains": installed(TORCH),
     }
 
 
@@ -134,7 +133,7 @@ async def labels(state: Shared) -> dict[str, Any]:
 async def improve(body: Improve, state: Shared) -> dict[str, Any]:
     """Start to fit the model to the corrections, in another process."""
     served = state.models.get(body.model, kind="spans")
-    if find_spec("torch") is None:
+    if not installed(TORCH):
         raise missing_torch("Improve")
     count = len(await asyncio.to_thread(state.corrections.all))
     if count < FEWEST_QUESTIONS:

@@ -37,7 +37,9 @@ def explain(reader: Reader, example: Example, progress: Progress | None = None) 
     trained = reader.trained
     exported = isinstance(trained, Exported)
     windows = cut_examples([example], trained.tokenizer, trained.recipe.window).windows()
-    logits, weights, numbers = None, None, ()
+    logits: SpanLogits | None = None
+    weights: Floats | None = None
+    numbers: Sequence[int] = ()
     if not exported:
         logits, weights, numbers = _weighed(reader, windows, progress)
     if logits is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 from lamina.errors import LaminaError
@@ -19,6 +20,14 @@ def missing(what: str, package: str, extra: str) -> LaminaError:
 def missing_torch(what: str) -> LaminaError:
     """Return the error for something that needs torch, in an installation without it."""
     return missing(what, TORCH, "train")
+
+
+def installed(package: str) -> bool:
+    """Return whether a package can be imported, without importing it."""
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def is_of(error: ModuleNotFoundError, package: str) -> bool:

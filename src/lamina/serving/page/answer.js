@@ -53,7 +53,7 @@ export function runnersUp(reply, near, chosen) {
 
 const letters = (quote) => quote.answer.replace(/[^\p{L}\p{N}]+/gu, " ").trim();
 
-/** Return the best runners-up: first those elsewhere than the answer and than each other, then longer or shorter ones. */
+/** Return the runners-up that are elsewhere than the answer and than each other; if they are few, longer or shorter ones too. */
 function best(reply) {
   const elsewhere = reply.quote ? [reply.quote] : [];
   for (const one of reply.others) {
@@ -61,7 +61,8 @@ function best(reply) {
   }
   const seen = new Set(elsewhere.map(letters));
   const near = reply.others.filter((one) => ofWholeWords(one) && !seen.has(letters(one)) && seen.add(letters(one)));
-  return [...elsewhere.filter((one) => one !== reply.quote), ...near].slice(0, RUNNERS_UP);
+  const found = [...elsewhere.filter((one) => one !== reply.quote), ...near].slice(0, RUNNERS_UP);
+  return found.sort((one, two) => two.confidence - one.confidence);
 }
 
 /** Return the place line of a document at a code point that the service counted: "page 3" for a PDF, else its own. */
