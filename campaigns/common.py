@@ -46,14 +46,24 @@ class Campaign:
         seed: Fixes the random choices, with the number of a case.
         size: The number of cases.
         log: The file to which each failure adds a line of JSON; None for standard error only.
+        minutes: End after so many minutes, with the cases that were run until then; None to run all.
     """
 
-    def __init__(self, name: str, seed: int, size: int, log: Path | None = None) -> None:
+    def __init__(self, name: str, seed: int, size: int, log: Path | None = None, minutes: float | None = None) -> None:
         self.name, self.seed, self.size, self.log = name, seed, size, log
         self.outcomes: dict[str, Counter[str]] = {}
         self.failures: list[Failure] = []
         self.notes: list[str] = []
         self._began = time.monotonic()
+        self._end = None if minutes is None else self._began + 60 * minutes
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over. Then the notes say so."""
+        if self._end is None or time.monotonic() < self._end:
+            return False
+        self.notes.append("ended by its limit of time, before all cases of its size were run")
+        return True
 
     def draw(self, case: int) -> random.Random:
         """Return the random choices of a case."""
@@ -102,6 +112,7 @@ def parser(text: str, size: int) -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--seed", type=int, default=0, help="fixes the random choices (default %(default)s)")
     found.add_argument("--size", type=int, default=size, help="number of cases (default %(default)s)")
+    found.add_argument("--at-most", type=float, metavar="MINUTES", help="end after so many minutes, with fewer cases")
     found.add_argument("--log", type=Path, help="file that gets a line of JSON for each failure")
     found.add_argument("--out", type=Path, help="file of the summary, in results/hardening")
     return found

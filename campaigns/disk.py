@@ -304,6 +304,8 @@ def run(campaign: Campaign, names: Sequence[str] = ()) -> Campaign:
         campaign.notes.append("the clock jumps in time.time of Python only, not in the system calls of libraries")
         order = [name for name in disks.kinds if not names or name in names]
         for case in range(campaign.size):
+            if campaign.over:
+                break
             name = order[case % len(order)]
             work = Path(place).resolve() / "work"
             work.mkdir()
@@ -321,7 +323,7 @@ def main() -> int:
     options = parser(__doc__ or "", size=40)
     options.add_argument("--only", nargs="+", default=[], help="kinds of disturbance")
     given = options.parse_args()
-    return run(Campaign("disk", given.seed, given.size, given.log), given.only).finish(given.out)
+    return run(Campaign("disk", given.seed, given.size, given.log, given.at_most), given.only).finish(given.out)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,8 @@ def run(campaign: Campaign) -> Campaign:
         flips.prepare()
         names = list(flips.kinds)
         for case in range(campaign.size):
+            if campaign.over:
+                break
             kind = names[case % len(names)]
             with tempfile.TemporaryDirectory(dir=place) as work:
                 one_case(campaign, flips, kind, case, Path(work))
@@ -150,7 +152,7 @@ def one_case(campaign: Campaign, flips: Flips, kind: str, case: int, work: Path)
 
 def main() -> int:
     given = parser(__doc__ or "", size=300).parse_args()
-    return run(Campaign("flip", given.seed, given.size, given.log)).finish(given.out)
+    return run(Campaign("flip", given.seed, given.size, given.log, given.at_most)).finish(given.out)
 
 
 if __name__ == "__main__":

@@ -610,6 +610,8 @@ def run(campaign: Campaign, names: Sequence[str] = ()) -> Campaign:
                 campaign.count(name, outcome)
             else:
                 campaign.fail(failure)
+            if campaign.over:
+                break
     return campaign
 
 
@@ -618,7 +620,7 @@ def main() -> int:
     options.add_argument("--only", nargs="+", default=[], help="kinds of input")
     options.add_argument("--case", type=int, help="run one case here, with its traceback")
     given = options.parse_args()
-    campaign = Campaign("fuzz", given.seed, given.size, given.log)
+    campaign = Campaign("fuzz", given.seed, given.size, given.log, given.at_most)
     if given.case is not None:
         with working_folder() as folder:
             targets = Targets(folder)

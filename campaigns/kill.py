@@ -202,6 +202,8 @@ def run(campaign: Campaign, names: Sequence[str] = ()) -> Campaign:
         kills = Kills(Path(place).resolve(), names)
         order = list(kills.jobs)
         for case in range(campaign.size):
+            if campaign.over:
+                break
             name = order[case % len(order)]
             work = Path(place).resolve() / "work"
             work.mkdir()
@@ -219,7 +221,7 @@ def main() -> int:
     options = parser(__doc__ or "", size=20)
     options.add_argument("--only", nargs="+", default=[], help="commands")
     given = options.parse_args()
-    return run(Campaign("kill", given.seed, given.size, given.log), given.only).finish(given.out)
+    return run(Campaign("kill", given.seed, given.size, given.log, given.at_most), given.only).finish(given.out)
 
 
 if __name__ == "__main__":

@@ -146,7 +146,9 @@ def main() -> int:
     options.add_argument("--minutes", type=float, default=2, help="minutes of pretraining (default %(default)s)")
     options.add_argument("--recipes", nargs="*", default=[], help="recipes whose peak is compared with the estimate")
     given = options.parse_args()
-    return run(Campaign("memory", given.seed, given.size, given.log), given.minutes, given.recipes).finish(given.out)
+    return run(Campaign("memory", given.seed, given.size, given.log, given.at_most), given.minutes, given.recipes).finish(
+        given.out
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ import pytest
 
 MEMORY = 100 * 2**20  # bytes of the object store of a node
 PORTS = ("metrics_agent_port", "dashboard_agent_listen_port", "runtime_env_agent_port", "metrics_export_port")
-QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # without it, Ray warns of a change to come
+QUIET = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # without it, Ray warns of a change to come
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 class LocalCluster:

@@ -33,6 +33,16 @@ def _escaped(found: re.Match[str]) -> str:
     return " " if found[0] == "\n" else ascii(found[0])[1:-1]
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error for a message that adds a fix of its own, or the kind of the error if it has no text.
+
+    >>> first_line(MemoryError()), first_line(LaminaError("a: b. Fix: c"))
+    ('MemoryError', 'a: b')
+    """
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).partition(". Fix: ")[0]
+
+
 class LaminaWarning(UserWarning):
     """A warning about input that works but is probably a mistake.
 

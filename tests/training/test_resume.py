@@ -97,7 +97,7 @@ def finished(file: Path, out: Path, how: str) -> None:
         assert process.returncode == 0, errors.decode()
 
 
-def wait_for(process: subprocess.Popen[bytes], out: Path, entries: int) -> None:
+def wait_for(process: subprocess.Popen[Any], out: Path, entries: int) -> None:
     """Wait until the run has recorded so many entries, or has ended."""
     metrics = out / "metrics.jsonl"
     deadline = time.monotonic() + PATIENCE

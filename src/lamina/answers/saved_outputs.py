@@ -22,7 +22,7 @@ from safetensors.numpy import save_file
 
 from lamina.data.logits import SpanLogits
 from lamina.data.windows import Windows
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.utils.files import is_file, replacing
 from lamina.utils.run_folder import Run
 
@@ -122,4 +122,4 @@ def _read(path: Path, names: Sequence[str] | None) -> tuple[Arrays, str]:
             wanted = file.keys() if names is None else names
             return {name: file.get_tensor(name) for name in wanted}, (file.metadata() or {}).get("windows", "")
     except (OSError, SafetensorError) as error:
-        raise LaminaError(f"{path}: cannot be read ({str(error).splitlines()[0]}). Fix: {_FIX}") from None
+        raise LaminaError(f"{path}: cannot be read ({first_line(error)}). Fix: {_FIX}") from None

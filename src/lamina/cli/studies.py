@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from lamina.cli.app import MACHINE, OUTPUT, TRAINING, Json, Setting, fail, print_json
+from lamina.cli.app import MACHINE, OUTPUT, TRAINING, Address, EngineOption, Json, Setting, fail, print_json
+from lamina.errors import LaminaError
 
 commands = typer.Typer()
 
@@ -59,6 +60,15 @@ def study(
             "--minutes", min=0, help="Stop after so many minutes. The same command continues.", rich_help_panel=MACHINE
         ),
     ] = None,
+    engine: EngineOption = None,
+    address: Address = None,
+    cpus: Annotated[
+        int, typer.Option("--cpus", min=1, help="With --engine ray, processors of each run.", rich_help_panel=MACHINE)
+    ] = 1,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", min=0, help="With --engine ray, gigabytes to reserve for each run.", rich_help_panel=MACHINE),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -69,8 +79,13 @@ def study(
 ) -> None:
     """Train all variants of a study and print the table of their scores. The same command continues a stopped study."""
     from lamina.experiments.studies.live_view import ShownStudy
+    from lamina.experiments.studies.ray_jobs import OnRay
     from lamina.experiments.studies.run_study import make_plan, run_study
 
+    if engine != "ray" and (address is not None or memory is not None or cpus != 1):
+        option = "--address" if address is not None else "--memory" if memory is not None else "--cpus"
+        raise LaminaError(f"{option}: only --engine ray has it. Fix: add --engine ray, or leave it out")
+    cluster = OnRay(address, cpus, memory) if engine == "ray" else None
     named = dict(_pair(one) for one in encoders)
     planned = make_plan(file, size, out, only, seeds or None, settings, named)
     if plan:
@@ -82,7 +97,7 @@ def study(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # running jobs save their state before the line below
     try:
         with ShownStudy() as watch:
-            table = run_study(planned, jobs=jobs, minutes=minutes, watch=watch)
+            table = run_study(planned, jobs=jobs, minutes=minutes, watch=watch, cluster=cluster)
     except KeyboardInterrupt:
         fail("lamina: interrupted. Fix: to continue, run the command again", 130)
     if as_json:
@@ -102,8 +117,6 @@ def study(
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not value:
-        from lamina.errors import LaminaError
-
         raise LaminaError(f"--encoder {text}: names no folder. Fix: write NAME=PATH")
     return name, value
 

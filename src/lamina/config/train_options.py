@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.utils.options import Options
 
 
@@ -123,7 +123,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise LaminaError(f"device: {name!r} is not usable here ({reason}). Fix: choose auto, cpu, cuda or mps") from error
     return device
 

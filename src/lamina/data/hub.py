@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from lamina.data.split_files import data_files, files_of_split, has_data_ending, shard_pattern
 from lamina.data.table_formats import FORMATS
 from lamina.data.tabular import listed
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 
 
 def fetch_split(name: str, repo: str, config: str, split: str, looked_at: str) -> Path:
@@ -80,7 +80,7 @@ def _hub_complaint(error: Exception, repo: str, file: str = "") -> str:
     if constants.HF_HUB_OFFLINE:
         return f"the hub is switched off (HF_HUB_OFFLINE) and its cache does not hold {file or repo}. Fix: unset HF_HUB_OFFLINE"
     if isinstance(error, errors.HfHubHTTPError):
-        return f"the hub refused {repo}: {str(error).splitlines()[0]}. Fix: try again later, or log in with `hf auth login`"
+        return f"the hub refused {repo}: {first_line(error)}. Fix: try again later, or log in with `hf auth login`"
     return (
         f"the hub cannot be reached and its cache does not hold {file or repo} ({type(error).__name__}). "
         "Fix: check the network, or name a local file"

@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import TypedDict  # pydantic checks only this one in Python 3.11
 
 from lamina.encoder.packing import SCALE, unpack
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.utils.files import is_file, read_json, unreadable, write_json
 from lamina.utils.options import STORED, stored
 from lamina.utils.paths import cache_folder
@@ -112,7 +112,7 @@ def unpickled(file: Path) -> dict[str, Tensor]:
     try:
         values = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle raises many kinds of errors
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         raise LaminaError(f"{file}: the weights are unreadable: {reason}. Fix: download or copy the file again") from None
     if not isinstance(values, dict):
         what = f"the weights are a {type(values).__name__}, not tensors by name"

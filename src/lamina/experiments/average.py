@@ -30,7 +30,7 @@ from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe, TaskOptions
 from lamina.config.train_options import choose_device
 from lamina.data.tokenizer import Tokenizer
-from lamina.errors import LaminaError, LaminaWarning
+from lamina.errors import LaminaError, LaminaWarning, first_line
 from lamina.model.weights import load_weights, trained_weights
 from lamina.runs.load import load_trained
 from lamina.tasks.kind import AnyKind, FileCache
@@ -166,7 +166,7 @@ def _open(file: Path) -> Any:
     try:
         return safe_open(file, framework="pt")
     except (OSError, SafetensorError) as error:
-        raise LaminaError(f"{file}: cannot be read ({str(error).splitlines()[0]}). Fix: copy or train the run again") from None
+        raise LaminaError(f"{file}: cannot be read ({first_line(error)}). Fix: copy or train the run again") from None
 
 
 def _same_recipe(members: Sequence[Run]) -> Recipe:

@@ -44,6 +44,7 @@ from lamina.training.steps import seconds_per_token
 from lamina.training.task_group import decisions_json
 from lamina.training.trainer import train
 from lamina.utils.files import check_new, expanded, write_json
+from lamina.utils.memory import limit_kernels
 from lamina.utils.new_folders import work_folder
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import Run
@@ -95,6 +96,7 @@ def fit(
         raise ValueError(f"minutes must be above 0, not {minutes}")
     if "data.held_out" in fields_of(settings):
         raise LaminaError("data.held_out: fit holds out a part of the data itself. Fix: leave it out, or use lamina train")
+    limit_kernels()
     folder = expanded(out) if out is not None else Path("runs") / _name_of(data)
     check_new(folder, "name a new folder with --out, or delete this one")
     fitting = _Fitting.begin(data, start, settings, progress or Silent())

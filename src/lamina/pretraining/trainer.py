@@ -23,7 +23,7 @@ from lamina.training.checkpoint import State
 from lamina.training.recording import Recorder
 from lamina.utils.files import remove_drafts, write_json
 from lamina.utils.locks import alone
-from lamina.utils.memory import peak_memory
+from lamina.utils.memory import limit_kernels, peak_memory
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import versions
 
@@ -42,6 +42,7 @@ class Description(TypedDict):
 def pretrain(recipe: PretrainRecipe, out: Path, *, resume: bool = False, progress: Progress | None = None) -> PretrainingFolder:
     """Pretrain an encoder and return its folder `out`. With `resume`, continue a run that was stopped."""
     progress = progress or Silent()
+    limit_kernels()
     folder = PretrainingFolder(out)
     _check_folder(folder, recipe, resume=resume)
     with alone(folder.path):

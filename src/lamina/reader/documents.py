@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.utils.files import decode_text, is_open_pipe, most_bytes, read_bytes, unpack
 
 MOST_BYTES = 1 << 28  # of a file after unpacking
@@ -148,7 +148,7 @@ def _pdf(name: str, data: bytes) -> Document:
         with _quiet("pypdf"):  # it logs what it repairs
             pages = [_whole(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(data)).pages]
     except Exception as error:  # pypdf raises many kinds of errors for damaged files
-        what = f"the PDF cannot be read ({_first_line(error)})"
+        what = f"the PDF cannot be read ({first_line(error)})"
         raise LaminaError(f"{name}: {what}. Fix: save the file again as PDF or text") from None
     if not any(page.strip() for page in pages):
         raise LaminaError(f"{name}: its {len(pages)} pages hold no text. Fix: run OCR on scanned pages first")
@@ -157,10 +157,6 @@ def _pdf(name: str, data: bytes) -> Document:
         starts.append(position)
         position += len(page) + 2
     return Document(name, "\n\n".join(pages), tuple(starts))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _whole(text: str) -> str:
@@ -182,7 +178,7 @@ def _docx(name: str, data: bytes) -> Document:
     except LaminaError:
         raise
     except Exception as error:
-        what = f"the Word file cannot be read ({_first_line(error)})"
+        what = f"the Word file cannot be read ({first_line(error)})"
         raise LaminaError(f"{name}: {what}. Fix: save it again as .docx or text") from None
     return Document(name, "\n".join(lines))
 

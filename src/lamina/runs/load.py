@@ -19,7 +19,7 @@ from lamina.encoder.blocks import Encoder
 from lamina.encoder.files import read_tensors
 from lamina.encoder.hub import download, line
 from lamina.encoder.load import load_tokenizer
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.heads import SpanHead
 from lamina.model import Model
 from lamina.model.inference import TorchEngine
@@ -139,7 +139,7 @@ def _load_run(path: Path, device: torch.device, *, allow_pickle: bool, token: st
         else:
             load_weights(model, weights)
     except Exception as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise LaminaError(f"{run.model}: the weights cannot be read ({reason}). Fix: copy or train the run again") from error
     info, where = run.read_info(), str(run.info)
     fitted = info.get("tasks")

@@ -15,7 +15,7 @@ from lamina.data.examples import Example
 from lamina.data.sources import load_examples
 from lamina.data.splits import first_questions
 from lamina.data.windows import WindowOptions, windows_fingerprint
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.utils.files import read_bytes
 from lamina.utils.run_folder import Run
 
@@ -52,7 +52,7 @@ class ScoredRun:
                 answer=AnswerOptions.model_validate(recipe["answer"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise LaminaError(
                 f"{run.recipe}: is not the recipe of a run ({reason}). Fix: copy or train the run again"
             ) from None

@@ -14,7 +14,7 @@ from lamina.answers.sentences import ItemOutputs
 from lamina.data.logits import SpanLogits
 from lamina.data.padding import Padded
 from lamina.data.windows import Windows
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.runtime import batching
 from lamina.runtime.manifest import Graph, Manifest, Precision, Purpose
 from lamina.runtime.weights import read_initializers
@@ -92,7 +92,7 @@ class OnnxGraph:
         try:
             return make_session(str(file), weights)
         except Exception as error:  # onnxruntime raises its own kinds, and each means that the file cannot be used
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise LaminaError(f"{file}: cannot be loaded ({reason}). Fix: copy or export the model again") from None
 
 

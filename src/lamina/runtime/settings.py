@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lamina.answers.decode import AnswerOptions
 from lamina.config.data_options import DataOptions
 from lamina.data.windows import WindowOptions
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 
 
 class _View(BaseModel):
@@ -72,5 +72,5 @@ def read_view(values: Any, heads: Mapping[str, Mapping[str, Any]], where: str) -
         tasks = {name: {**task, "head": {**task["head"], **heads[name]}} for name, task in values["tasks"].items()}
         return RecipeView.model_validate({**values, "tasks": tasks})
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise LaminaError(f"{where}: is not the recipe of a model ({reason}). Fix: copy or export the model again") from None

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.runtime.manifest import Initializer
 from lamina.utils.arrays import Floats
 
@@ -37,7 +37,7 @@ def read_initializers(file: Path, wanted: Mapping[str, Initializer]) -> dict[str
 
             return {name: _made(one, tensor, names) for name, one in wanted.items()}
     except (OSError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise LaminaError(f"{file}: the weights cannot be read ({reason}). Fix: copy or export the model again") from None
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from lamina.config.recipe import Recipe
 from lamina.errors import LaminaError, LaminaWarning
@@ -171,7 +172,7 @@ def joined() -> Iterator[Group]:
     elif dist.is_initialized():
         yield Processes()
     else:
-        store, number, size = next(iter(dist.rendezvous("env://")))
+        store, number, size = next(iter(rendezvous("env://")))
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=PATIENCE)
         try:
@@ -187,7 +188,7 @@ def joined() -> Iterator[Group]:
             dist.destroy_process_group()
 
 
-def _fails_first(store: dist.Store) -> bool:
+def _fails_first(store: Any) -> bool:
     """Return whether no other process has called this before."""
     try:
         return int(store.add("failed", 1)) == 1

@@ -19,19 +19,22 @@ import torch
 
 from lamina.training.processes import ALONE, Group
 from lamina.training.recording import Recording
+from lamina.utils.memory import return_memory
 from lamina.utils.progress import Progress
 from lamina.utils.signals import Stopped, leave_closed_terminal, stops_handled
 
 S = TypeVar("S")
 PlannedStep = tuple[int, Callable[[], S]]  # its epoch, and the function that makes its micro-batches
 
+RETURN_SECONDS = 30.0  # between two returns of freed memory; each costs the next step up to half a second
+
 
 class StepLoop(Generic[S]):
     """``with StepLoop(...) as loop``: iterate over (epoch, micro-batches) and call `finish` once a step.
 
     It starts at ``recorder.state.step`` and ends early if ``recorder.state.stopped`` is set. It saves a checkpoint every
-    `minutes` and at the end. After Ctrl-C, SIGTERM or SIGHUP it finishes the step, saves a checkpoint and raises `Stopped`,
-    which is a KeyboardInterrupt. Of several processes, all stop after the same step.
+    `minutes` and at the end, and returns freed memory to the system. After Ctrl-C, SIGTERM or SIGHUP it finishes the step,
+    saves a checkpoint and raises `Stopped`, which is a KeyboardInterrupt. Of several processes, all stop after the same step.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class StepLoop(Generic[S]):
         self._recorder, self._progress, self._group = recorder, progress, group
         self._open = ExitStack()
         self._began = 0.0
+        self._returned_at = time.monotonic()
 
     def __enter__(self) -> StepLoop[S]:
         self._progress.start(self._label, len(self._steps), self._recorder.state.step)
@@ -66,6 +70,10 @@ class StepLoop(Generic[S]):
             step = make_step()
             state.costs.read_seconds += time.monotonic() - self._began
             yield epoch, step
+            del step
+            if time.monotonic() - self._returned_at > RETURN_SECONDS:
+                return_memory()
+                self._returned_at = time.monotonic()
             asked = next((one for one in self._group.gathered(self._interrupted()) if one is not None), None)
             ended = state.stopped or state.step == len(self._steps)
             if asked is not None or ended or time.monotonic() - saved_at > 60 * self._minutes:

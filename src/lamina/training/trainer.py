@@ -59,7 +59,7 @@ from lamina.utils.files import (
     write_json,
 )
 from lamina.utils.locks import alone, foreign
-from lamina.utils.memory import peak_memory
+from lamina.utils.memory import limit_kernels, peak_memory
 from lamina.utils.progress import Progress, Silent
 from lamina.utils.run_folder import FORMAT, Run, RunInfo, versions
 from lamina.utils.shipped import SHIPPED
@@ -124,6 +124,7 @@ def train(
         TypeError: An argument has the wrong type, or an override has no dot in its name.
     """
     progress = progress or Silent()
+    limit_kernels()
     recipe = _changed_recipe(recipe, settings, overrides)
     if not isinstance(out, str | Path):
         raise TypeError(f"out must be the path of a folder, not {type(out).__name__}")

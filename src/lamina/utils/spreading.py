@@ -121,6 +121,7 @@ def connected(address: str | None, count: int | None = None) -> Iterator[Any]:
         yield ray
         return
     own: dict[str, Any] = {"num_cpus": count or processors(), "object_store_memory": OBJECTS, "include_dashboard": False}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here reports nothing
     try:
         ray.init(**({"address": address} if address else own), logging_level=logging.ERROR, log_to_driver=False)
     except Exception as error:  # Ray raises many types, also plain Exception

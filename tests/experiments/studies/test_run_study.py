@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -13,11 +14,14 @@ from statistics import stdev
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 import lamina
 from lamina.errors import LaminaError
 from lamina.experiments.reports.report import report
-from lamina.experiments.studies.run_study import Status, study
+from lamina.experiments.studies.live_view import status_table
+from lamina.experiments.studies.run_study import Doing, Status, make_plan, study
+from lamina.state_cache.maintenance import list_stores
 from lamina.utils.run_folder import Run
 from tests.checkout import ROOT
 from tests.command import lamina as command
@@ -127,6 +131,43 @@ def test_a_failed_run_stops_nobody_and_is_tried_again(tmp_path: Path) -> None:
     write(tmp_path, "0.2", fixed)
     assert command(*arguments, "--only", "base", "--only", "after").code == 0
     assert json.loads((tmp_path / "out" / "failed.json").read_text()) == {}
+
+
+def test_the_live_table_counts_the_seeds_of_each_variant(done: tuple[Path, lamina.StudyTable]) -> None:
+    folder, _ = done
+    plan = make_plan(folder / "study.toml", "smoke", folder / "out")
+    base, other = (one.job for one in plan.results_of("base"))
+    status = Status(plan, done={base}, failed={plan.results_of("head")[0].job: "why"}, running={other: Doing("training", 0.25)})
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(status_table(status))
+    title, _, head, *lines = console.export_text().splitlines()
+    assert "1 of 6 jobs finished, 4 left" in title
+    assert [cell.strip() for cell in head.split("┃")[1:-1]] == ["variant", "done", "running", "left", "failed"]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+    found = {row[0]: row[1:] for row in rows if row}
+    assert found["base"] == ["1", "training 25%", "1", ""]
+    assert found["head"] == ["0", "", "1", "1"]
+    assert found["both"] == ["0", "", "2", ""]
+
+
+def test_stored_states_of_the_study_s_own_runs_are_removed_after_their_last_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    twins = '[variants.other]\nencoder = "base"\nset = ["tune.layers=0"]\n'
+    twins += '[variants.frozen]\nset = ["tune.layers=0"]\n'
+    file = write(tmp_path, "0.2", twins)
+    seen = []
+
+    def watch(status: Status) -> None:
+        if status.line.startswith(("head", "other")) and "finished" in status.line:
+            seen.append({store.model for store in list_stores()})
+
+    table = study(file, size="smoke", out=tmp_path / "out", seeds=[0], only=["frozen", "head", "other"], watch=watch)
+    assert table.failed == {}
+    (own,) = (str(path) for path in (tmp_path / "out" / "runs").glob("base-*"))
+    assert seen[0] == {own, "tiny"}, "the next head reads the same states"
+    assert seen[1] == {"tiny"}, "stores of other encoders stay"
 
 
 def test_a_folder_of_something_else_is_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from lamina.experiments.reports.report import report
 SHOWN = {
     "layer-mixers": (("Table 2", "Table 3"), ("pareto", "learning-curves", "overfitting", "layer-weights")),
     "bertvision": (
-        ("Table 1", "Table 2", "Table 3", "Table 4", "Figure 6", "Figure 2"),
+        ("Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "Figure 6", "Figure 2"),
         ("pareto", "checkpoints", "fractions"),
     ),
     "minbert": (("Section 5.4", "Ablation"), ("classes", "training-loss", "learning-curves", "overfitting")),

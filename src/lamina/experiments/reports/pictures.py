@@ -23,18 +23,24 @@ if TYPE_CHECKING:
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _DPI: Final = 110
+_SPLITS: Final = {"train": "training split", "dev": "dev set", "held out": "held-out split"}
+_METRICS: Final = {"f1": "F1", "exact": "EM", "balanced_f1": "balanced F1", "pearson": "Pearson"}
 _Lines = Mapping[str, Sequence[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as SVG and PNG, with its text for readers who do not see it. `name` is that of its files."""
+    """A picture as SVG and PNG, with its text for readers who do not see it.
+
+    `name` is that of its files. `columns` is the number of panels beside each other.
+    """
 
     name: str
     title: str
     text: str
     svg: str
     png: bytes
+    columns: int = 1
 
 
 def pictures_of(results: StudyResults) -> list[Picture]:
@@ -69,6 +75,8 @@ def _pareto(results: StudyResults) -> Iterator[Picture]:
     found: dict[str, dict[str, tuple[float, float, VariantResult]]] = {}
     for cost, value in costs.items():
         for one in results.variants.values():
+            if one.is_point_of_a_curve:
+                continue
             x, y = value(one), one.mean(score)
             if x is not None and x > 0 and y is not None:
                 found.setdefault(cost, {})[one.name] = (x, y, one)
@@ -76,10 +84,16 @@ def _pareto(results: StudyResults) -> Iterator[Picture]:
     if not found:
         return
     words = [f"{cost}: the front is {', '.join(_front_names(points))}" for cost, points in found.items()]
-    with _figure(len(found), 4.6) as (axes, finish):
+    names = list(dict.fromkeys(name for points in found.values() for name in points))
+    with _figure(len(found), 4.2, key=len(names)) as (axes, finish):
         for panel, (cost, points) in zip(axes, found.items(), strict=True):
-            _draw_pareto(panel, cost, score, points)
+            _draw_pareto(panel, cost, score, points, names)
     yield finish("pareto", f"{score} against costs", ". ".join(words) + ".")
+
+
+def _look(number: int) -> tuple[str, str]:
+    """Return the colour and the mark of a series. The first 49 series have different pairs."""
+    return COLOURS[number % 7], MARKS[(number + number // 7) % 7]
 
 
 def _front_names(points: Mapping[str, tuple[float, float, VariantResult]]) -> list[str]:
@@ -87,17 +101,24 @@ def _front_names(points: Mapping[str, tuple[float, float, VariantResult]]) -> li
     return [names[number] for number in pareto_front([(x, y) for x, y, _ in points.values()])]
 
 
-def _draw_pareto(panel: Axes, cost: str, score: str, points: Mapping[str, tuple[float, float, VariantResult]]) -> None:
+def _draw_pareto(
+    panel: Axes, cost: str, score: str, points: Mapping[str, tuple[float, float, VariantResult]], names: Sequence[str]
+) -> None:
+    """Draw the points of one cost. Those of the front have their names; the key of the figure names all."""
     front = _front_names(points)
     panel.plot(
         [points[name][0] for name in front], [points[name][1] for name in front], color="#888888", linestyle="--", zorder=1
     )
-    for number, (name, (x, y, one)) in enumerate(points.items()):
-        panel.scatter([x], [y], color=COLOURS[number % 7], marker=MARKS[number % 7], zorder=2)
+    for name, (x, y, one) in points.items():
+        colour, mark = _look(names.index(name))
+        panel.scatter([x], [y], color=colour, marker=mark, zorder=2, label=name)
         found = one.efficiency(y) if (cost, score) == ("trained parameters", "F1") else None
-        label = name if found is None else f"{name} ({found:.2f})"
-        panel.annotate(label, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
-    panel.margins(x=0.3, y=0.15)  # room for the labels
+        if name in front:
+            label = name if found is None else f"{name} ({found:.2f})"
+            left = x > (max(one[0] for one in points.values()) * min(one[0] for one in points.values())) ** 0.5
+            place = {"xytext": (-5, 4), "ha": "right"} if left else {"xytext": (5, 4), "ha": "left"}
+            panel.annotate(label, (x, y), textcoords="offset points", fontsize=7, **place)
+    panel.margins(x=0.15, y=0.15)  # room for the labels
     if cost == "trained parameters":
         from matplotlib.ticker import EngFormatter, NullFormatter
 
@@ -129,11 +150,21 @@ def _learning(results: StudyResults) -> Iterator[Picture]:
         for name, one in curves.items():
             for metric, splits in one.scores.items():
                 if split in splits and "threshold" not in metric and metric != "mean":
-                    panels.setdefault(f"{split}: {metric}", {})[name] = splits[split]
+                    panels.setdefault(f"{_SPLITS[split]}: {_metric(metric)}", {})[name] = splits[split]
         if panels:
             break
     if panels:
         yield from _line_pictures("learning-curves", "Learning curves", panels, "step")
+
+
+def _metric(name: str) -> str:
+    """Return the title of a metric with the name that metrics.jsonl has.
+
+    >>> _metric("balanced_f1"), _metric("mood.loss")
+    ('balanced F1', 'mood loss')
+    """
+    *task, metric = name.split(".")
+    return " ".join([*task, _METRICS.get(metric, metric.replace("_", " "))])
 
 
 def _losses(results: StudyResults) -> Iterator[Picture]:
@@ -150,7 +181,7 @@ def _memory(results: StudyResults) -> Iterator[Picture]:
         for metric in ("loss", "f1", "F1", "mean"):
             both = one.scores.get(metric, {})
             if "train" in both and ("dev" in both or "held out" in both):
-                panels[f"{name}: {metric}"] = {split: both[split] for split in both}
+                panels[f"{name}: {_metric(metric)}"] = {_SPLITS[split]: both[split] for split in both}
     chosen = dict(list(panels.items())[-6:])
     if chosen:
         yield from _line_pictures("overfitting", "Training split and dev set", chosen, "step")
@@ -233,15 +264,19 @@ def _classes(results: StudyResults) -> Iterator[Picture]:
 
 def _line_pictures(name: str, title: str, panels: Mapping[str, _Lines], x: str) -> Iterator[Picture]:
     """Yield one picture with a panel for each title and a line for each series."""
-    with _figure(min(3, len(panels)), 3.6, rows=-(-len(panels) // 3)) as (axes, finish):
+    names = list(dict.fromkeys(series for lines in panels.values() for series in lines))
+    with _figure(min(3, len(panels)), 3.4, rows=-(-len(panels) // 3), key=len(names)) as (axes, finish):
         for panel, (heading, lines) in zip(axes, panels.items(), strict=False):
-            for number, (series, points) in enumerate(lines.items()):
-                mark = MARKS[number % 7] if len(points) < 30 else None
+            for series, points in lines.items():
+                number = names.index(series)
+                colour, look = _look(number)
+                mark = look if len(points) < 30 else None
                 style = ("-", "--", ":")[number // 7 % 3]
                 xs, ys = [point[0] for point in points], [point[1] for point in points]
-                panel.plot(xs, ys, style, marker=mark, markersize=3, linewidth=1, color=COLOURS[number % 7], label=series)
+                panel.plot(xs, ys, style, marker=mark, markersize=3, linewidth=1, color=colour, label=series)
             panel.set(title=heading, xlabel=x)
-            panel.legend(fontsize=6)
+            if x in ("step", "layer"):
+                panel.xaxis.get_major_locator().set_params(integer=True)
     ends = [
         f"{heading}, {series}: {points[-1][1]:.4g}"
         for heading, lines in panels.items()
@@ -252,8 +287,13 @@ def _line_pictures(name: str, title: str, panels: Mapping[str, _Lines], x: str) 
 
 
 @contextmanager
-def _figure(columns: int, height: float, rows: int = 1) -> Iterator[tuple[list[Axes], Callable[[str, str, str], Picture]]]:
-    """Yield the panels of a new figure, and the function that returns it as a picture after the block."""
+def _figure(
+    columns: int, height: float, rows: int = 1, key: int = 0
+) -> Iterator[tuple[list[Axes], Callable[[str, str, str], Picture]]]:
+    """Yield the panels of a new figure, and the function that returns it as a picture after the block.
+
+    `key` is the number of series that a key below all panels explains.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -261,17 +301,22 @@ def _figure(columns: int, height: float, rows: int = 1) -> Iterator[tuple[list[A
     made: dict[str, Any] = {}
 
     def finish(name: str, title: str, text: str) -> Picture:
-        return Picture(name, title, text, _svg(made["svg"], name), made["png"])
+        return Picture(name, title, text, _svg(made["svg"], name), made["png"], columns)
 
     settings: dict[Any, Any] = {"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "lamina", "font.size": 9}
     with rc_context(settings):
-        figure = Figure(figsize=(4.6 * columns, height * rows), layout="constrained", facecolor="white")
+        wide = max(1, round(1.9 * columns))  # series in a line of the key
+        lines = -(-key // wide)
+        figure = Figure(figsize=(4.6 * columns, height * rows + 0.2 * lines), layout="constrained", facecolor="white")
         axes = [panel for line in figure.subplots(rows, columns, squeeze=False) for panel in line]
         yield axes, finish
         for panel in axes:
             panel.grid(alpha=0.25)
             if not panel.has_data():
                 panel.set_visible(False)
+        if key:
+            shown = {text: line for panel in axes for line, text in zip(*panel.get_legend_handles_labels(), strict=True)}
+            figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=wide, fontsize=8, frameon=False)
         FigureCanvasAgg(figure)
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None})

@@ -14,12 +14,13 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
 from lamina import __version__
 from lamina.errors import LaminaError
+from lamina.experiments.analysis.results import Analysis
 from lamina.experiments.analysis.text import lines as analysis_lines
 from lamina.experiments.analyze import analyze
 from lamina.experiments.reports.comparing import Comparisons, compare_study
@@ -33,6 +34,7 @@ from lamina.utils.files import make_folder, write_atomically
 from lamina.utils.plots import check_plots
 
 TEMPLATE = Path(__file__).with_name("page.html")
+SHORT = 12  # characters of a cell that is never broken into lines
 _MISTAKES = "most confident mistakes"  # examples from the data, which a report does not repeat
 
 
@@ -135,9 +137,9 @@ def _analysis(results: StudyResults) -> str:
     others = [one for one in results.variants.values() if one.seeds and set(one.seeds[0].scores) == same and one is not base]
     others = [one for one in others if not one.seeds[0].is_ensemble and one.seeds[0].path != base.seeds[0].path]
     best = max(others, key=lambda one: one.mean(results.score) or 0.0, default=None)
-    runs = [one.seeds[0].path for one in (base, best) if one is not None]
+    names = {str(one.seeds[0].path): f"{one.name}, seed {one.seeds[0].seed}" for one in (base, best) if one is not None}
     try:
-        found = analysis_lines(analyze(runs))
+        found = analysis_lines(_named(analyze([Path(path) for path in names]), names))
     except LaminaError as error:
         return f"no analysis: {error}"
     kept, skipping = [], False
@@ -152,6 +154,13 @@ def _analysis(results: StudyResults) -> str:
     return "\n".join(kept)
 
 
+def _named(analysis: Analysis, names: Mapping[str, str]) -> Analysis:
+    """Return an analysis with the names of variants instead of folders."""
+    runs = [replace(one, run=names.get(one.run, one.run)) for one in analysis.runs]
+    overlaps = [replace(one, a=names.get(one.a, one.a), b=names.get(one.b, one.b)) for one in analysis.overlaps]
+    return Analysis(runs, overlaps)
+
+
 def html_of(pages: Sequence[StudyPage]) -> str:
     """Return the page of some studies, as HTML without links to other hosts."""
     from jinja2 import Environment
@@ -159,19 +168,27 @@ def html_of(pages: Sequence[StudyPage]) -> str:
     environment = Environment(autoescape=True, trim_blocks=True)
     title = pages[0].title if len(pages) == 1 else "Studies"
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return str(template.render(title=title, studies=pages, version=__version__, kind=kind_of_cell))
+    return str(template.render(title=title, studies=pages, version=__version__, kind=kind_of_cell, head_kind=kind_of_head))
 
 
 def kind_of_cell(cell: str) -> str:
     """Return the class of a cell in the page.
 
-    >>> kind_of_cell("60.1 ±0.4"), kind_of_cell("better than L12"), kind_of_cell("by hand")
-    ('number', 'better', '')
+    >>> kind_of_cell("60.1 ±0.4"), kind_of_cell("better than L12"), kind_of_cell("Table 1"), kind_of_cell("not distinguishable")
+    ('number', 'better', 'short', '')
     """
     word = cell.partition(" ")[0]
     if word in ("better", "worse"):
         return word
-    return "number" if re.fullmatch(r"[-+<±\d., e]*\d( of \d+)?|[-+±\d. ]+ to [-+\d.]+", cell) else ""
+    if re.fullmatch(r"[-+<±\d., e]*\d( of \d+)?|[-+±\d. ]+ to [-+\d.]+", cell):
+        return "number"
+    return "short" if len(cell) < SHORT else ""
+
+
+def kind_of_head(table: Table, column: int) -> str:
+    """Return the class of a column's heading: that of numbers if all cells are numbers or empty, but not all are empty."""
+    kinds = {kind_of_cell(row[column]) for row in table.rows if row[column]}
+    return "number" if kinds == {"number"} else ""
 
 
 def markdown_of(pages: Sequence[StudyPage]) -> str:

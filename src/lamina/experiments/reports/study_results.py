@@ -41,7 +41,7 @@ class VariantResult:
     asked: int  # number of seeds of the study
     parameters: int | None
     share: float | None  # trained parameters in percent of all
-    minutes: float | None  # of training, with the store
+    minutes: float | None  # of training, without what several runs share: stored states
     inference: float | None  # seconds for each 1,000 examples
     layers: Mapping[str, Any] | None
     fraction: float | None
@@ -61,6 +61,11 @@ class VariantResult:
         if f1 is None or self.parameters is None or self.parameters <= 1:
             return None
         return efficiency(f1, self.parameters)
+
+    @property
+    def is_point_of_a_curve(self) -> bool:
+        """Whether the variant only is a point of a figure: a share of the data, or a part of an epoch."""
+        return bool(self.rows) and all(row.split("/")[1].startswith("Figure") for row in self.rows)
 
     @property
     def rows(self) -> list[str]:
@@ -149,7 +154,7 @@ def _seed(out: Path, place: Mapping[str, Any]) -> SeedResult | None:
 
 
 def _minutes(costs: Mapping[str, float]) -> float:
-    return (costs.get("train_seconds", 0.0) + costs.get("store_seconds", 0.0)) / 60
+    return costs.get("train_seconds", 0.0) / 60
 
 
 def _fractions(recipe: Mapping[str, Any]) -> list[float]:

@@ -43,7 +43,13 @@ def paper_tables(results: StudyResults) -> list[Table]:
     for one in results.variants.values():
         for row in one.rows:
             places.setdefault(row.split("/")[1], []).append((row, one))
-    return [_paper_table(results, where, members) for where, members in places.items()]
+    return [_paper_table(results, where, places[where]) for where in sorted(places, key=_place)]
+
+
+def _place(where: str) -> tuple[int, str]:
+    """Return the order of a place of a paper: tables, then figures, then the text."""
+    kind = where.partition(" ")[0]
+    return {"Table": 0, "Figure": 1}.get(kind, 2), where
 
 
 def _paper_table(results: StudyResults, where: str, members: Sequence[tuple[str, VariantResult]]) -> Table:
@@ -60,9 +66,11 @@ def _paper_table(results: StudyResults, where: str, members: Sequence[tuple[str,
         rows.append(cells)
     lost = not any(numbers.values())
     notes = ["The paper's numbers of this place are lost: they are a picture, or are not public." if lost else ""]
-    notes += [
-        f"{row.split('/', 2)[2]}: {number.note}." for row, _ in members for number in numbers[row].values() if number.note
-    ]
+    rows_by_note: dict[str, list[str]] = {}
+    for row in dict.fromkeys(row for row, _ in members):
+        for note in dict.fromkeys(number.note for number in numbers[row].values() if number.note):
+            rows_by_note.setdefault(note, []).append(row.split("/", 2)[2])
+    notes += [f"{'; '.join(named)}: {note}." for note, named in rows_by_note.items()]
     if "dev loss" in metrics:
         notes.append("The paper does not say of what its loss is a mean; ours is that of the last point of the curves.")
     return Table(f"Paper {results.paper}, {where}", head, rows, " ".join(dict.fromkeys(note for note in notes if note)))
@@ -125,7 +133,10 @@ def cost_table(results: StudyResults) -> Table:
         cells += [our_cell(one, "trained parameters"), our_cell(one, "minutes of training")]
         cells += ["" if one.inference is None else f"{one.inference:.1f}"]
         rows.append([*cells, "" if score is None else f"{score:.2f}"])
-    note = "Efficiency is (F1 - 50) / log10(trained parameters), as in Hulburd's paper. Inference is the model's time alone."
+    note = (
+        "Efficiency is (F1 - 50) / log10(trained parameters), as in Hulburd's paper. Inference is the model's time alone. "
+        "Minutes of training leave out the extraction of stored states, which several runs share."
+    )
     return Table("All variants", head, rows, note)
 
 

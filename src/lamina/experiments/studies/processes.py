@@ -12,12 +12,31 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from lamina.utils.files import make_folder
 
 PATIENCE = 60.0  # seconds that a run has to save its state
 Message = dict[str, Any]
+
+
+class Starter(Protocol):
+    """Runs jobs by their keys, and passes on their messages. They end with its ``with`` block."""
+
+    @property
+    def size(self) -> int:
+        """The most jobs to start at once."""
+        ...
+
+    @property
+    def running(self) -> set[str]:
+        """The keys of the jobs that were started and have not ended."""
+        ...
+
+    def log(self, key: str) -> Path: ...
+    def start(self, key: str, job: object) -> None: ...
+    def stop(self) -> None: ...
+    def next_message(self, seconds: float) -> Message | None: ...
 
 
 class Processes:

@@ -25,7 +25,8 @@ from lamina.config.bundled import study_path
 from lamina.data.sources import locate_data
 from lamina.errors import LaminaError
 from lamina.experiments.studies.plan import Job, Plan, plan_study
-from lamina.experiments.studies.processes import Message, Processes
+from lamina.experiments.studies.processes import Message, Processes, Starter
+from lamina.experiments.studies.ray_jobs import OnRay
 from lamina.experiments.studies.results import StudyTable, read_rows, write_tables
 from lamina.experiments.studies.study_file import SizeName, read_study
 from lamina.state_cache.maintenance import clear_store, list_stores
@@ -77,6 +78,7 @@ def study(
     jobs: int = 1,
     minutes: float | None = None,
     watch: Watch | None = None,
+    cluster: OnRay | None = None,
 ) -> StudyTable:
     """Train all variants of a study and return the table of their scores.
 
@@ -93,6 +95,7 @@ def study(
         jobs: The number of runs at once.
         minutes: Stop after so many minutes. Running jobs save their state.
         watch: Called with the status after each change.
+        cluster: Run the jobs as tasks of a Ray cluster, which decides how many run at once.
 
     Returns:
         The table of the finished variants, with the reasons of those that failed.
@@ -100,7 +103,8 @@ def study(
     Raises:
         LaminaError: The study has a mistake, or another process is writing in its folder.
     """
-    return run_study(make_plan(file, size, out, only, seeds, settings, encoders), jobs=jobs, minutes=minutes, watch=watch)
+    planned = make_plan(file, size, out, only, seeds, settings, encoders)
+    return run_study(planned, jobs=jobs, minutes=minutes, watch=watch, cluster=cluster)
 
 
 def make_plan(
@@ -147,7 +151,14 @@ def finished(job: Job) -> bool:
     return Run(job.path).finished if job.kind == "train" else (job.path / "ensemble.json").is_file()
 
 
-def run_study(plan: Plan, *, jobs: int = 1, minutes: float | None = None, watch: Watch | None = None) -> StudyTable:
+def run_study(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    minutes: float | None = None,
+    watch: Watch | None = None,
+    cluster: OnRay | None = None,
+) -> StudyTable:
     """Run the jobs of a plan that are not finished, and return the table."""
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
     if not (plan.out / ABOUT).exists() and foreign(plan.out):
@@ -156,7 +167,8 @@ def run_study(plan: Plan, *, jobs: int = 1, minutes: float | None = None, watch:
         _write_about(plan)
         status = Status(plan, {job.key for job in plan.jobs if finished(job)})
         shown = watch or (lambda status: None)
-        with Processes(plan.out / "logs", jobs) as processes:
+        logs = plan.out / "logs"
+        with Processes(logs, jobs) if cluster is None else cluster.jobs(logs) as processes:
             _Runner(status, processes, until, shown).run()
             if not status.left:
                 _measure_times(plan, processes, until)
@@ -193,7 +205,7 @@ class _Runner:
     """Keeps all processes busy until nothing is left that can run, or the time is over."""
 
     status: Status
-    processes: Processes
+    processes: Starter
     until: float
     watch: Watch
 
@@ -284,7 +296,7 @@ def described(job: Job) -> dict[str, Any]:
     }
 
 
-def _measure_times(plan: Plan, processes: Processes, until: float) -> None:
+def _measure_times(plan: Plan, processes: Starter, until: float) -> None:
     """Measure the inference of the first seed of each variant, one at a time. Known times are kept.
 
     Shares of the data and parts of an epoch are left out: their models are as fast as the others.
