@@ -87,7 +87,7 @@ BackendOption = Annotated[
     Literal["auto", "torch", "onnx"],
     typer.Option(
         "--backend",
-        help="Compute with torch, or an exported model with onnx. auto takes onnx if the model was exported.",
+        help="Compute with torch, or an exported model with onnx. auto takes what is faster in a short test.",
         rich_help_panel=MACHINE,
     ),
 ]

@@ -46,7 +46,8 @@ def onednn_is_faster() -> bool:
 
 def _suits(x: Tensor, weight: Tensor) -> bool:
     return (
-        onednn_is_faster()
+        not torch.compiler.is_compiling()
+        and onednn_is_faster()
         and x.dtype == weight.dtype == torch.float32
         and x.device.type == weight.device.type == "cpu"
         and weight.numel() >= LARGE

@@ -188,8 +188,8 @@ def load(
         model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name". "reader" is
             the model inside the package, which answers questions from English texts.
         backend: What computes: "torch", or "onnx" for a model that `lamina export --to onnx` wrote, which needs no torch.
-            "auto" takes what is faster for an exported model, by a test of a few seconds that is made once per model and
-            machine, and torch for others.
+            "auto" takes what is faster for an exported model, and torch for others. A test of a few seconds, made once per
+            model and machine, tells what is faster.
         device: "auto", "cpu", "cuda" or "mps". Only torch computes on others than "cpu".
         threads: How many threads compute, 1 or more; None for all processors, and for torch for its own number.
         precision: The number format of the computation. "auto" is float32 with torch. With an exported model it is the
