@@ -511,7 +511,8 @@ def odd_parquet(data: bytes, draw: Random) -> bytes:
 
     from lamina.data.parquet import parquet_bytes
 
-    rows = [json.loads(line) for line in mutate.mutate_jsonl(data, draw).decode("utf-8", "replace").splitlines()]
+    lines = mutate.mutate_jsonl(data, draw).decode("utf-8", "replace").split("\n")
+    rows = [json.loads(line) for line in lines if line.strip()]
     rows = [row for row in rows if isinstance(row, dict)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     try:

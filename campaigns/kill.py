@@ -153,7 +153,7 @@ class Kills:
 
     def run_case(self, name: str, draw: Random, work: Path) -> str:
         """Run one case. Return its outcome; raise AssertionError if a promise is broken."""
-        seconds, wanted = self.whole(name)
+        seconds, _ = self.whole(name)
         job, kills = self.jobs[name], 0
         words = job.start(work / "out")
         for _ in range(draw.randint(1, KILLS)):
@@ -162,8 +162,9 @@ class Kills:
             while command.running() and time.monotonic() < until:
                 time.sleep(0.005)
             if not command.running():
-                check(bad_end(command.ended()), "after a kill")
-                break
+                ended = command.ended()
+                check(bad_end(ended) or (ended.err if ended.code else None), "the command failed")
+                return self._compared(name, work, kills)  # it was faster than the kill
             command.kill()
             kills += 1
             check("; ".join(command.survivors()), "a child process is left")
@@ -174,6 +175,11 @@ class Kills:
         ended = command.wait(PATIENCE)
         check(bad_end(ended) or (ended.err if ended.code else None), "the resumed command failed")
         check("; ".join(command.survivors()), "a child process is left")
+        return self._compared(name, work, kills)
+
+    def _compared(self, name: str, work: Path, kills: int) -> str:
+        """Compare the results with those of the uninterrupted command."""
+        job, (_, wanted) = self.jobs[name], self.whole(name)
         check(different(job.compared(work / "out"), wanted), "other results in")
         check(", ".join(leftovers(work)), "left over")
         return f"{kills} kills"

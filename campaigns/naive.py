@@ -39,7 +39,7 @@ def answers_of(value: Any, starts: Any = None) -> tuple[tuple[str, int | None], 
             pairs.append((one.get("text"), one.get("answer_start", one.get("start"))))
         else:
             pairs.append((one, start))
-    return tuple((text, None if start is None else int(start)) for text, start in pairs)
+    return tuple((str(text), None if start is None else int(start)) for text, start in pairs)
 
 
 def squad(data: bytes) -> list[Question]:
@@ -79,7 +79,7 @@ def delimited(data: bytes) -> list[Question] | None:
         return None
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     header = [name.strip() for name in rows[0]]
-    made = [dict(reversed(list(zip(header, row, strict=True)))) for row in rows[1:] if any(row)]
+    made: list[dict[str, Any]] = [dict(reversed(list(zip(header, row, strict=True)))) for row in rows[1:] if any(row)]
     for row in made:
         for name, cell in row.items():
             key = name.lower().replace("-", "_").replace(" ", "_")
@@ -89,10 +89,7 @@ def delimited(data: bytes) -> list[Question] | None:
                 parsed = json.loads(cell)
                 row[name] = parsed if all(isinstance(one, dict) and "text" in one for one in parsed) else cell
             elif key in ("answer_start", "start"):
-                try:
-                    row[name] = json.loads(cell) if cell.strip() else None
-                except ValueError:
-                    row[name] = None  # a row without answers needs no start
+                row[name] = _number(cell)
     return table(made, header)
 
 
@@ -105,7 +102,8 @@ def table(rows: Sequence[Mapping[str, Any]], header: Sequence[str] = ()) -> list
         for want in usual:
             fitting = [name for name in names if _key(name) == want]
             if fitting and want not in used:
-                chosen[role], _ = fitting, used.add(want)
+                chosen[role] = fitting
+                used.add(want)
                 break
     found: list[Question] = []
     for row in rows:
@@ -140,6 +138,14 @@ def contexts(data: bytes, *, lines: bool) -> list[Question] | None:
             else:
                 found.append((qa["question"], context, answers_of(own)))
     return found
+
+
+def _number(cell: str) -> Any:
+    """Return the value of a cell with starts; None if it is empty, or no number as in a row without answers."""
+    try:
+        return json.loads(cell) if cell.strip() else None
+    except ValueError:
+        return None
 
 
 def _key(name: str) -> str:

@@ -4,6 +4,8 @@ import re
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_LONG = re.compile(r"(\S{149})\S{3,}(\S{149})")
+
 
 class LaminaError(Exception):
     """A mistake in a file, a recipe, a command or an argument, which the user can fix.
@@ -16,7 +18,7 @@ class LaminaError(Exception):
     `train.csv, line 12: the answer '1999' is not in the context. Fix: run lamina data clean train.csv`.
 
     Messages quote texts of strangers. So a line end becomes a space, and characters that control a terminal or the order of
-    letters are written as escapes.
+    letters are written as escapes. A word of more than 300 characters loses its middle.
 
     >>> str(LaminaError("a.csv: the id \\x1b[2J is not unique. Fix: rename it"))
     'a.csv: the id \\\\x1b[2J is not unique. Fix: rename it'
@@ -26,7 +28,7 @@ class LaminaError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(_UNPRINTABLE.sub(_escaped, message))
+        super().__init__(_LONG.sub(r"\1…\2", _UNPRINTABLE.sub(_escaped, message)))
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -77,6 +77,15 @@ def test_recipes_and_spaces_nested_too_deeply(name: str, content: str, part: str
         one_line(lamina("tune", "quickstart", "--space", tmp_path / name, "--out", tmp_path / "out"), part)
 
 
+def test_a_long_name_of_a_field_is_shortened(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"data": {"train": "x"}, "train": {"a" * 5000: 1, "b\r\n\x1b[2J": 2}}))
+    result = lamina("train", tmp_path / "a.json")
+    one_line(result, "aaaa")
+    assert len(result.err) < 2000
+    (tmp_path / "a.json").write_text(json.dumps({"data": {"train": "x"}, "train": {"b\r\n\x1b[2J": 2}}))
+    one_line(lamina("train", tmp_path / "a.json"), "train.b\\r \\x1b[2J: no such field")
+
+
 def test_a_recipe_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "bom.toml").write_bytes(b'\xef\xbb\xbf[data]\ntrain = "fables/train"\n')
     shown = lamina("recipes", "show", tmp_path / "bom.toml", "--json")

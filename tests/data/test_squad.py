@@ -631,3 +631,16 @@ def test_reading_is_fast(shared: Path) -> None:
         return time.process_time() - start
 
     assert any(seconds() < 1 for _ in range(3))
+
+
+def test_several_answers_with_one_start_are_refused(tmp_path: Path) -> None:
+    """The start cannot be that of all answers, so it must not be ignored."""
+    row = {"question": "Who?", "context": "Ada built it for Eve.", "answers": {"text": ["Ada", "Eve"], "answer_start": 0}}
+    for start in (0, {"text": [0]}):
+        row["answers"] = {"text": ["Ada", "Eve"], "answer_start": start}
+        (tmp_path / "a.jsonl").write_text(json.dumps(row))
+        with pytest.raises(LaminaError, match=r"2 answers but one answer_start\. Fix: give one start for each answer"):
+            read(tmp_path / "a.jsonl")
+    row["answers"] = {"text": ["Ada", "Eve"], "answer_start": [0, 17]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    assert [answer.start for answer in read(tmp_path / "a.jsonl")[0].answers] == [0, 17]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -49,6 +50,16 @@ def test_a_grid_is_not_made_whole() -> None:
     few = space.model_copy(update={"search": space.search.model_copy(update={"trials": 3})})
     few.check_size("space.toml")
     assert [one["train.e"] for one in few.grid()] == [one["train.e"] for one in few.corners()] == [1, 2, 3]
+
+
+def test_a_run_that_has_begun_without_a_number_of_steps_is_refused(tmp_path: Path) -> None:
+    made = recipe(tmp_path, epochs=0.5)
+    train(made, tmp_path / "run")
+    info = json.loads((tmp_path / "run" / "run.json").read_text())
+    del info["steps"]
+    (tmp_path / "run" / "run.json").write_text(json.dumps(info | {"finished": False}))
+    with pytest.raises(LaminaError, match=r"run\.json: steps is missing\. Fix: copy the run folder again"):
+        train(made, tmp_path / "run", resume=True)
 
 
 LIMITED = """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import LaminaError
+from lamina.utils.locks import foreign
 from lamina.utils.new_folders import new_folder, work_folder
 
 
@@ -68,7 +69,12 @@ def test_a_folder_on_another_disk_gets_the_files_one_by_one(tmp_path: Path, monk
         monkeypatch.setattr(Path, "replace", refuse)
         moved: list[str] = []
         move = shutil.move
-        monkeypatch.setattr(shutil, "move", lambda path, place: (moved.append(path.name), move(path, place)))
+
+        def noted(path: Path, place: Path) -> None:
+            moved.append(path.name)
+            move(path, place)
+
+        monkeypatch.setattr(shutil, "move", noted)
     assert moved[-1] == "run.json" and len(moved) == 3
     assert len(list((tmp_path / "out").iterdir())) == 3 and len(list(tmp_path.iterdir())) == 1
 
@@ -77,3 +83,11 @@ def test_a_work_folder_is_removed_at_the_end(tmp_path: Path) -> None:
     with work_folder(tmp_path / ".work") as work:
         (work / "a").mkdir()
     assert not list(tmp_path.iterdir())
+
+
+def test_drafts_of_a_killed_process_are_not_foreign(tmp_path: Path) -> None:
+    for name in (".lock", ".recipe.json.123.tmp"):
+        (tmp_path / name).touch()
+    assert not foreign(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    assert foreign(tmp_path)

@@ -270,7 +270,7 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     problems = error.errors()
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     task, place = _task_of(_path(problem["loc"]))
-    name = task + _shown(place)
+    name = shortened(task + _shown(place))
     types = TYPES.get(place.partition(".")[0], {})
     if problem["type"] == "extra_forbidden":
         return f"{name}: no such field. Fix: {_hint(place, model, task)}"

@@ -61,6 +61,9 @@ def stated_answers(value: object, starts: object) -> list[tuple[object, object]]
     if not isinstance(value, list):
         raise Fault(f"answers are {describe_value(value)}, not a list", "write a list of texts or of {text, answer_start}")
     if not isinstance(starts, list):
+        given = starts is not None and starts == starts  # NaN in a column with missing values
+        if given and len(value) > 1 and not all(isinstance(answer, dict) for answer in value):
+            raise Fault(f"{len(value)} answers but one answer_start", "give one start for each answer")
         starts = [starts] if starts is not None and len(value) == 1 else [None] * len(value)
     if len(starts) != len(value):
         raise Fault(f"{len(value)} answers but {len(starts)} answer_start", "give one start for each answer")

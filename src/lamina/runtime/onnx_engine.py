@@ -113,4 +113,5 @@ def make_session(graph: str | bytes, weights: Mapping[str, npt.NDArray[Any]]) ->
     if weights:
         held = {name: onnxruntime.OrtValue.ortvalue_from_numpy(values) for name, values in weights.items()}
         options.add_external_initializers(list(held), list(held.values()))
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    # without a fallback: before it, onnxruntime prints lines about a damaged graph
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)

@@ -242,6 +242,8 @@ def _fit(
         data = group.in_turn(extend)
     stored_in = time.monotonic() - began
     recorder.state.costs.store_seconds += stored_in
+    if begun is not None and "steps" not in begun:
+        raise LaminaError(f"{run.info}: steps is missing. Fix: copy the run folder again, or delete it to train from the start")
     known = begun["steps"] if begun else None
     if known is None:
         warn_of_spent_time(options.minutes, stored_in)

@@ -79,11 +79,11 @@ def alone(folder: Path) -> Iterator[None]:
 def foreign(folder: Path, killed: Collection[str] = ()) -> bool:
     """Return whether the path is a file, or a folder that holds more than a killed process left behind.
 
-    A killed process leaves its lock file. Beside a lock file, the names in `killed` are its own too.
+    A killed process leaves its lock file and drafts. Beside a lock file, the names in `killed` are its own too.
     """
     if not is_folder(folder):
         return exists(folder)
-    names = set(names_in(folder))
+    names = {name for name in names_in(folder) if not (name.startswith(".") and name.endswith(".tmp"))}
     return bool(names - {NAME, *killed}) or (bool(names) and NAME not in names)
 
 

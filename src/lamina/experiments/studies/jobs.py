@@ -78,10 +78,12 @@ def run_job(job: Mapping[str, Any], threads: int, report: Report) -> int:
 def _train(job: Mapping[str, Any], progress: Reported) -> dict[str, object]:
     run = Run(Path(job["path"]))
     make_folder(run.path.parent)
-    lock = Lock(run.path.with_name(f".{run.path.name}.lock"))  # a process of a killed study may still be running
+    file = run.path.with_name(f".{run.path.name}.lock")
+    lock = Lock(file)  # a process of a killed study may still be running
     try:
         train(parse_recipe(job["recipe"], name=str(run.recipe)), run.path, resume=True, progress=progress)
     finally:
+        file.unlink(missing_ok=True)
         lock.close()
     return {}
 

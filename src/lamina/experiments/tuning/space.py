@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
 from lamina.errors import LaminaError
-from lamina.utils.files import read_toml
+from lamina.utils.files import read_toml, shortened
 from lamina.utils.options import Options
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
@@ -191,7 +191,7 @@ def _parsed(model: type[OptionsT], values: Any, place: str) -> OptionsT:
     except ValidationError as error:
         problem = error.errors()[0]
     field = str(problem["loc"][0]) if problem["loc"] else ""
-    where = place if not field else f"{place}.{field}"
+    where = shortened(place if not field else f"{place}.{field}")
     if problem["type"] == "extra_forbidden":
         raise LaminaError(f"{where}: there is no such field. Fix: choose one of {', '.join(model.model_fields)}")
     if problem["type"] == "missing":
