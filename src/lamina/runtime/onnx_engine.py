@@ -23,7 +23,6 @@ from lamina.utils.checksums import crc32_of
 from lamina.utils.processor import has_vnni, processors
 from lamina.utils.progress import Progress
 from lamina.utils.run_folder import Run
-from lamina.utils.spreading import processors
 
 INPUTS = {  # of a graph -> the field of a batch and its type
     "input_ids": ("ids", np.int64),

@@ -21,6 +21,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from lamina.errors import LaminaError
 from lamina.utils.extras import needs
+from lamina.utils.processor import processors
 
 EngineName = Literal["local", "ray"]
 TRIES = 4  # how often an item is begun: its process may be killed that often
@@ -66,11 +67,6 @@ class Workers:
         if min(count, len(waiting)) < 2:
             return ((item, function(item)) for item in waiting)
         return _in_processes(function, waiting, min(count, len(waiting)))
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_processes(
