@@ -1,8 +1,8 @@
 """Simulate how long a corpus takes with many workers, with slow machines and lost ones: the model behind docs/scale.md.
 
-A driver hands out shards, one after the other, each to the next free worker. A shard takes its questions times the seconds of
-a question, times a factor of the shard (lognormal) and a factor of its worker (some are slow). A worker is lost after a random
-time (exponential). Its shard begins again on the next free worker, and the worker is back after a while.
+A driver hands out shards, one after the other, each to the next free worker. The time of a shard is that of its questions,
+times a factor of the shard (lognormal) and one of its worker: some are slow. A worker is lost after an exponential time.
+Its shard begins again on the next free worker, and the worker is back after a while.
 
     python scripts/scale_simulation.py --questions 1e9 --shard 1000 --seconds 0.05 --workers 1 2 100 1000 10000
 """

@@ -50,6 +50,9 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
             ["--questions", "4", "--seconds", "1", "--overload", "1"],
             ["clients-32", "one-client", "p99-at-70%", "memory"],
         ),
+        pytest.param(
+            "scaling.py", ["--questions", "4"], ["two-workers", "ray"], marks=pytest.mark.xdist_group("cluster"), id="scaling"
+        ),
         ("mlm_throughput.py", ["--texts", "3", "--seconds", "0"], ["run_mlm-default", "run_mlm-default-at-its-length"]),
     ],
 )

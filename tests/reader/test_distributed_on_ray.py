@@ -20,7 +20,8 @@ from tests.command import lamina as command
 from tests.golden import TRAINED
 from tests.reader.test_distributed import Row, rows, table_of, write_shards
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+# Warnings are those of Ray: files that it does not close, and old names that it uses itself.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster"), pytest.mark.filterwarnings("ignore")]
 
 WAIT = 300.0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -132,8 +134,10 @@ def predict(
     """
     if engine is not None or is_folder(Path(data)):
         tables = {"--nbest": nbest, "--null-odds": null_odds, "--questions": by_question, "--task": task}
-        if odd := next((name for name, value in tables.items() if value is not None), None):
-            raise LaminaError(f"{odd}: a folder of shards has none. Fix: leave it out; a shard's answers have the null odds")
+        if given := [name for name, value in tables.items() if value is not None]:
+            raise LaminaError(
+                f"{given[0]}: a folder of shards has none. Fix: leave it out; a shard's answers have the null odds"
+            )
         if address is not None and engine != "ray":
             raise LaminaError("--address: only --engine ray has one. Fix: add --engine ray")
         from lamina.reader.distributed import Answerer
@@ -188,7 +192,7 @@ def _predict_shards(
     from lamina.reader.shards import answer_shards
     from lamina.utils.progress import shown
 
-    with shown() as progress:
+    with shown() as progress, redirect_stdout(sys.stderr):  # Ray prints there that a worker was lost
         found = answer_shards(data, out, answerer, workers, duplicate_ids=duplicate_ids, progress=progress)
     if as_json:
         print_json({**asdict(found), "out": str(out)})

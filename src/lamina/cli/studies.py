@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -96,7 +97,7 @@ def study(
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)  # running jobs save their state before the line below
     try:
-        with ShownStudy() as watch:
+        with ShownStudy() as watch, redirect_stdout(sys.stderr):  # Ray prints there that a node was lost
             table = run_study(planned, jobs=jobs, minutes=minutes, watch=watch, cluster=cluster)
     except KeyboardInterrupt:
         fail("lamina: interrupted. Fix: to continue, run the command again", 130)

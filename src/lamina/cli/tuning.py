@@ -91,7 +91,8 @@ def tune(
     Trials are scored on the held-out split. The dev set is never read.
     """
     from lamina.config.bundled import recipe_path, space_path
-    from lamina.experiments.tuning.search import Shared, search_settings, trial_table
+    from lamina.experiments.tuning.search import search_settings, trial_table
+    from lamina.experiments.tuning.shared_trials import Shared
     from lamina.experiments.tuning.space import read_space
     from lamina.utils.progress import shown
 

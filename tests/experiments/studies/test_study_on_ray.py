@@ -16,7 +16,8 @@ from tests.clusters import cluster
 from tests.command import lamina as command
 from tests.experiments.studies.test_run_study import write
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+# Warnings are those of Ray: files that it does not close, and old names that it uses itself.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster"), pytest.mark.filterwarnings("ignore")]
 
 WAIT = 300.0
 
