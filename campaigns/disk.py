@@ -141,7 +141,7 @@ class Disks:
         """Name something odd where a file is expected."""
         kind = draw.choice(["pipe", "device", "loop", "folder", "bytes", "empty", "broken link", "socket"])
         path = odd_file(kind, work)
-        commands = {
+        commands: dict[str, list[object]] = {
             "check": ["data", "check", path],
             "clean": ["data", "clean", path, "--out", work / "c.json"],
             "train": ["train", path, "--out", work / "out"],
@@ -166,11 +166,15 @@ class Disks:
         out = work / "out" / "x" if name != "clean" else work / "out"
         wanted = self.whole(name)
         kind = draw.choice(["no HOME", "LANG=C", "closed output", "clock jumps"])
+        variables: dict[str, dict[str, str | None]] = {
+            "no HOME": {"HOME": None},
+            "LANG=C": {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"},
+        }
         ended = self._run(
             self.writers[name](out),
             work,
             {"closed output": close_output, "clock jumps": jumping_clock}.get(kind, lambda: None),
-            **{"no HOME": {"HOME": None}, "LANG=C": {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}}.get(kind, {}),
+            **variables.get(kind, {}),
         )
         if kind == "closed output" and ended.code == 2:
             check(bad_end(ended), f"{kind}, {name}")
@@ -214,9 +218,13 @@ def can_mount(folder: Path) -> bool:
 def small_disk(place: Path, room: int) -> Iterator[Callable[[], None]]:
     """Mount a disk of so many bytes in a folder, and yield a function that makes it large."""
     pages = max(4, room // 4096 + 4)
+
+    def enlarge() -> None:
+        subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
+
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={pages * 4096}", "tmpfs", str(place)], check=True)
     try:
-        yield lambda: subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True) and None
+        yield enlarge
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
 

@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -153,6 +154,10 @@ def read_comparison(folder: Path, name: str, draw: Random) -> object:
     from lamina.experiments.compare import compare, lines
 
     return lines(compare(folder, folder))
+
+
+def _bytes_in(folder: Callable[[], Path], name: str) -> bytes:
+    return (folder() / name).read_bytes()
 
 
 def read_store(folder: Path, name: str, draw: Random) -> object:
@@ -317,7 +322,7 @@ class Targets:
     def _files(
         self, base: Callable[[], Path], named: Mapping[str, mutate.Mutator]
     ) -> dict[str, tuple[Callable[[], bytes], mutate.Mutator]]:
-        return {name: ((lambda name=name: (base() / name).read_bytes()), how) for name, how in named.items()}
+        return {name: (partial(_bytes_in, base, name), how) for name, how in named.items()}
 
     def _once(self, name: str, make: Callable[[Path], None]) -> Path:
         folder = self.folder / name
@@ -363,12 +368,12 @@ class Targets:
         def make(folder: Path) -> None:
             from tests.resuming import stopped_and_resumed
 
-            import lamina
+            from lamina.config import parse
 
             def stop() -> None:
                 shutil.copytree(folder / "run", folder / "kept")
 
-            recipe = lamina.config.parse.read_recipe(self.data() / "recipe.toml")
+            recipe = parse.read_recipe(self.data() / "recipe.toml")
             stopped_and_resumed(recipe, folder / "run", before=5, meanwhile=stop)
             shutil.rmtree(folder / "run")
             for path in (folder / "kept").iterdir():

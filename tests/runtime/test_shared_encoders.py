@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import lamina
 from lamina.config.build import build_model
@@ -34,7 +36,7 @@ def test_korean_encoders(name: str, shared: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = build_model(recipe, encoders.load(source)).eval()
     with torch.no_grad():
-        for parameter in model.task("main").head.parameters():
+        for parameter in cast(nn.Module, model.task("main").head).parameters():
             parameter.normal_(std=0.05)
     trained = Trained(recipe=recipe, model=model, tokenizer=load_tokenizer(source), language="ko")
     export_onnx(lamina.Reader(trained), tmp_path / "out")

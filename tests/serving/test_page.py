@@ -12,7 +12,7 @@ from typing import Any
 
 import docx
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, FilePayload, Page
 
 import lamina
 from lamina.data.examples import Example
@@ -373,8 +373,11 @@ def test_a_correction_names_the_text_that_it_was_marked_in(visit: Visit, service
     other = "🌊 It was Mira Quill."
     with visit() as page:
         page.wait_for_selector("html[data-ready=yes]")
-        files = [("one.txt", answered.context), ("two.txt", other)]
-        page.set_input_files("#files", [{"name": n, "mimeType": "text/plain", "buffer": t.encode()} for n, t in files])
+        files: list[FilePayload] = [
+            {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
+            for name, text in (("one.txt", answered.context), ("two.txt", other))
+        ]
+        page.set_input_files("#files", files)
         page.wait_for_selector(".chip >> nth=1")
         ask(page, None, answered.question)
         page.click("text=Wrong: mark")

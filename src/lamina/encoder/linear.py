@@ -33,14 +33,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if not _suits(x, weight):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
-        return cast(Tensor, _Linear.apply(x, weight, bias))
+        return cast(Tensor, cast(Any, _Linear).apply(x, weight, bias))
     return _product(x, weight, bias)
 
 
 @cache
 def onednn_is_faster() -> bool:
     """Return whether oneDNN multiplies float32 matrices faster than MKL on this machine."""
-    built = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
+    built = bool(torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available())
     return built and mkl_lacks_avx512() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -52,9 +52,9 @@ def _suits(x: Tensor, weight: Tensor) -> bool:
         and x.device.type == weight.device.type == "cpu"
         and weight.numel() >= LARGE
         and x.numel() >= ROWS * x.shape[-1]
-        and torch.backends.mkldnn.enabled
+        and bool(torch.backends.mkldnn.enabled)
         and not torch.is_autocast_enabled("cpu")
-        and not torch.jit.is_tracing()
+        and torch._C._get_tracing_state() is None
     )
 
 
@@ -72,7 +72,7 @@ class _Linear(torch.autograd.Function):
         return _product(x, weight, bias)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         rows = grad.flatten(0, -2)  # [M, N]
