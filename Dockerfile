@@ -1,11 +1,8 @@
 # The service of `lamina serve`, with the reader in the package. docs/serve.md shows how to build and run it.
 FROM python:3.13-slim AS build
 
-# Where pip finds the CPU build of torch, if its usual index has other builds.
-ARG PIP_EXTRA_INDEX_URL=""
-
 COPY . /src
-RUN python -m venv /opt/lamina && /opt/lamina/bin/pip install --no-cache-dir -c /src/constraints.txt '/src[train,serve]'
+RUN python -m venv /opt/lamina && /opt/lamina/bin/pip install --no-cache-dir -c /src/constraints.txt '/src[serve]'
 
 FROM python:3.13-slim
 
