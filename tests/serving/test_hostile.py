@@ -89,7 +89,7 @@ def test_random_bodies(target: Service) -> None:
 
 def test_a_body_of_any_depth_is_refused(target: Service) -> None:
     before = len(target.logged)
-    for depth in (10, *range(300, 1_040, 8), 3_000):
+    for depth in (10, *range(900, 1_010), 3_000):
         reply = target.send("POST", "/answer", raw=b'{"question": "Who?", "context": ' + b"[" * depth + b"]" * depth + b"}")
         assert reply.status in (400, 422) and reply.error.count("Fix: ") == 1, (depth, reply.body)
     assert not [entry for entry in target.logged[before:] if "error" in entry]
