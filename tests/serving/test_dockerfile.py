@@ -85,7 +85,9 @@ def swapped(text: str, places: dict[str, str]) -> str:
 
 
 def shell(command: str, places: dict[str, str]) -> None:
-    done = subprocess.run(["/bin/sh", "-c", swapped(command, places)], capture_output=True, text=True, check=False)
+    """Run a simple command of the shell. Its words are swapped one by one, because a path may have a space."""
+    swapped_words = shlex.join(swapped(word, places) for word in shlex.split(command))
+    done = subprocess.run(["/bin/sh", "-c", swapped_words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
