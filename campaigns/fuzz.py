@@ -22,7 +22,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
@@ -209,10 +209,14 @@ class Service:
         from lamina.serving.settings import Settings
 
         self.logged: list[Mapping[str, object]] = []
-        self.loop = asyncio.new_event_loop()
+        self.runner = asyncio.Runner()
         settings = Settings(project=folder / "project", runs=folder)
         self.app = create_app({"small": lamina.load(TRAINED, device="cpu")}, settings, log=self.logged.append)
-        self.loop.run_until_complete(self._start())
+        try:
+            self.runner.run(self._start())
+        except BaseException:
+            self.runner.close()
+            raise
 
     async def _start(self) -> None:
         self._life = self.app.router.lifespan_context(self.app)
@@ -220,9 +224,19 @@ class Service:
         while not self.app.state.lamina.models.ready:
             await asyncio.sleep(0.01)
 
+    def close(self) -> None:
+        """Shut the service down and close its event loop."""
+        try:
+            self.runner.run(self._stop())
+        finally:
+            self.runner.close()
+
+    async def _stop(self) -> None:
+        await self._life.__aexit__(None, None, None)
+
     def send(self, method: str, path: str, query: bytes, headers: Headers, body: bytes) -> tuple[int, bytes]:
         """Return the status and the body of the reply to a request."""
-        return self.loop.run_until_complete(self._send(method, path, query, headers, body))
+        return self.runner.run(self._send(method, path, query, headers, body))
 
     async def _send(self, method: str, path: str, query: bytes, headers: Headers, body: bytes) -> tuple[int, bytes]:
         status, parts = 0, [b""]
@@ -433,6 +447,12 @@ class Targets:
     def names(self) -> list[str]:
         return [*self.all, "service"]
 
+    def close(self) -> None:
+        """Shut the service down, if a case has started it."""
+        if self._service is not None:
+            self._service.close()
+            self._service = None
+
     def run_case(self, name: str, draw: Random, folder: Path) -> str:
         """Run one case in an empty folder, and return its outcome."""
         if name == "service":
@@ -558,11 +578,11 @@ def worker(campaign: Campaign, names: Sequence[str], folder: Path, first: int, p
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     os.environ.update(HF_HUB_OFFLINE="1", LAMINA_CACHE=str(folder / "cache"))
-    targets = Targets(folder)
-    for case in range(first, campaign.size):
-        name = names[case % len(names)]
-        pipe.send((case, name, None, None))
-        pipe.send((case, name, *run_one(targets, name, case, campaign)))
+    with closing(Targets(folder)) as targets:
+        for case in range(first, campaign.size):
+            name = names[case % len(names)]
+            pipe.send((case, name, None, None))
+            pipe.send((case, name, *run_one(targets, name, case, campaign)))
     pipe.send(None)
 
 
@@ -628,8 +648,7 @@ def main() -> int:
     given = options.parse_args()
     campaign = Campaign("fuzz", given.seed, given.size, given.log, given.at_most)
     if given.case is not None:
-        with working_folder() as folder:
-            targets = Targets(folder)
+        with working_folder() as folder, closing(Targets(folder)) as targets:
             names = given.only or targets.names
             name = names[given.case % len(names)]
             print(name, targets.run_case(name, campaign.draw(given.case), Path(tempfile.mkdtemp(dir=folder))))

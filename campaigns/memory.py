@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -70,14 +71,14 @@ def answers(campaign: Campaign) -> Iterator[float]:
 
 
 def requests(campaign: Campaign, folder: Path) -> Iterator[float]:
-    service = Service(folder)
-    for case in range(max(20, campaign.size // 4)):
-        body = json.dumps({"question": material.QUESTION, "context": text(campaign, case)}).encode()
-        status, reply = service.send("POST", "/answer", b"", [(b"content-type", b"application/json")], body)
-        if status != 200:
-            campaign.fail(Failure(case, "requests", "wrong", f"status {status}: {reply[:300]!r}"))
-        service.logged.clear()
-        yield resident()
+    with closing(Service(folder)) as service:
+        for case in range(max(20, campaign.size // 4)):
+            body = json.dumps({"question": material.QUESTION, "context": text(campaign, case)}).encode()
+            status, reply = service.send("POST", "/answer", b"", [(b"content-type", b"application/json")], body)
+            if status != 200:
+                campaign.fail(Failure(case, "requests", "wrong", f"status {status}: {reply[:300]!r}"))
+            service.logged.clear()
+            yield resident()
 
 
 def pretraining(folder: Path, minutes: float) -> Iterator[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -51,6 +52,20 @@ def test_memory() -> None:
     found = memory.run(Campaign("memory", 5, 40), 0, []).summary()
     assert not found["failures"], json.dumps(found["failures"], indent=1)
     assert found["outcomes"] == {"answers": {"flat": 1}, "requests": {"flat": 1}}
+
+
+def test_the_service_ends_with_its_loop(tmp_path: Path) -> None:
+    async def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    service = fuzz.Service(tmp_path)
+    body = json.dumps({"question": material.QUESTION, "context": material.CONTEXT}).encode()
+    assert service.send("POST", "/answer", b"", [(b"content-type", b"application/json")], body)[0] == 200
+    running = service.runner.run(loop())
+    names = {task.get_name() for task in asyncio.all_tasks(running)}
+    assert "lamina-batches" in names and not running.is_closed()
+    service.close()
+    assert running.is_closed() and not asyncio.all_tasks(running)
 
 
 # ---- the parts of the campaigns

@@ -55,7 +55,13 @@ class Service:
         return f"http://localhost:{self.port}/"
 
     def send(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, *, raw: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        raw: bytes | Iterator[bytes] | None = None,
     ) -> Reply:
         """Send a request on a connection of its own and return the reply."""
         connection = http.client.HTTPConnection("localhost", self.port, timeout=120)

@@ -106,6 +106,60 @@ def test_lanes_are_not_mixed() -> None:
     asyncio.run(check())
 
 
+def test_a_large_job_does_not_starve_other_lanes() -> None:
+    async def check() -> None:
+        queue, large, small = batcher(budget=2), Doubles(), Doubles()
+        order = list[Doubles]()
+        for lane in (large, small):
+            _record(lane, order)
+        jobs = [asyncio.create_task(queue.submit(large, list(range(20)), [1] * 20, 30))]
+        while not large.batches:
+            await asyncio.sleep(0.001)
+        jobs += [asyncio.create_task(queue.submit(small, [1] * 4, [1] * 4, 30)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        large.gate.set()
+        small.gate.set()
+        await asyncio.gather(*jobs)
+        assert order[:8] == [large, small, large, small, large, small, large, small], "lanes take turns"
+        assert order[8:] == [large] * 6
+        await queue.close()
+
+    asyncio.run(check())
+
+
+def test_jobs_of_a_lane_take_turns_if_a_batch_is_too_small_for_all() -> None:
+    async def check() -> None:
+        queue, lane, other = batcher(budget=2), Doubles(), opened()
+        order = list[Doubles]()
+        for one in (lane, other):
+            _record(one, order)
+        first = asyncio.create_task(queue.submit(lane, [0], [1], 30))
+        while not lane.batches:
+            await asyncio.sleep(0.001)
+        jobs = [asyncio.create_task(queue.submit(lane, [n] * 4, [2] * 4, 30)) for n in (1, 2, 3)]
+        await asyncio.sleep(0.01)
+        jobs.append(asyncio.create_task(queue.submit(other, [4], [1], 30)))
+        await asyncio.sleep(0.01)
+        lane.gate.set()
+        await asyncio.gather(first, *jobs)
+        assert lane.batches == [[0], *([[1], [2], [3]] * 4)]
+        assert order.index(other) <= 4, "the other lane waits for one batch of each job before it"
+        await queue.close()
+
+    asyncio.run(check())
+
+
+def _record(lane: Doubles, order: list[Doubles]) -> None:
+    """Append the lane to a list before each of its batches."""
+    run = lane.run
+
+    def recorded(items: Sequence[Any], progress: Progress) -> Sequence[Any]:
+        order.append(lane)
+        return run(items, progress)
+
+    lane.run = recorded  # type: ignore[method-assign]
+
+
 def test_a_bad_job_does_not_harm_the_others() -> None:
     async def check() -> None:
         queue, lane = batcher(), Doubles()

@@ -88,11 +88,27 @@ def test_only_spans_of_the_text_pass(text: str, start: int, end: int) -> None:
         assert not good and str(error).count("Fix: ") == 1
 
 
-def test_a_broken_file_is_one_line(folder: Path) -> None:
+_QA = {"id": "a", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        {"data": [{"paragraphs": []}, {"paragraphs": [{"context": "Ada", "qas": [_QA]}]}]},  # no title
+        {"data": [{"title": "t", "paragraphs": [{"context": "Ada", "qas": [{"id": "a", "question": "Who?"}]}]}]},
+        {"data": [{"title": "t", "paragraphs": [{"context": 5, "qas": [_QA]}]}]},
+        {"data": [{"title": "t", "paragraphs": [{"context": "Ada", "qas": [_QA | {"answers": [{"text": "Ada"}]}]}]}]},
+        {"data": ["t"]},
+    ],
+)
+def test_a_broken_file_is_one_line(folder: Path, content: object) -> None:
     folder.mkdir()
-    (folder / "corrections.json").write_text("[]")
-    with pytest.raises(LaminaError, match="is no SQuAD JSON"):
-        Corrections(folder).all()
+    (folder / "corrections.json").write_text(json.dumps(content))
+    for use in (Corrections(folder).all, lambda: Corrections(folder).add(Correction("t", TEXT, "Who?", None))):
+        with pytest.raises(LaminaError, match="is no SQuAD JSON"):
+            use()
+    assert json.loads((folder / "corrections.json").read_text()) == content
 
 
 def test_the_routes(service: Service) -> None:

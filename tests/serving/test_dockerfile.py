@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -50,10 +51,11 @@ def test_the_steps_run_as_plain_commands(tmp_path: Path) -> None:
     places = {"/src": str(source), "/opt/lamina": str(tmp_path / "opt"), "/data": str(tmp_path / "data")}
     build, folder = named("RUN")
     venv, install = build.split(" && ")
-    shell(venv.replace("python ", f"{sys.executable} ", 1).replace(" venv ", " venv --without-pip "), places)
+    shell(venv.replace("python ", f"{shlex.quote(sys.executable)} ", 1).replace(" venv ", " venv --without-pip "), places)
     site = next((tmp_path / "opt/lib").glob("python*/site-packages"))
     site.joinpath("dependencies.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
-    offline = f"{sys.executable} -m pip --python {tmp_path}/opt/bin/python install --no-deps --no-build-isolation --no-index"
+    python, made = shlex.quote(sys.executable), shlex.quote(f"{tmp_path}/opt/bin/python")
+    offline = f"{python} -m pip --python {made} install --no-deps --no-build-isolation --no-index"
     shell(install.replace("/opt/lamina/bin/pip install", offline), places)
     shell(folder.replace("10001", str(os.getuid())), places)
 
@@ -83,7 +85,9 @@ def swapped(text: str, places: dict[str, str]) -> str:
 
 
 def shell(command: str, places: dict[str, str]) -> None:
-    done = subprocess.run(["/bin/sh", "-c", swapped(command, places)], capture_output=True, text=True, check=False)
+    """Run a simple command of the shell. Its words are swapped one by one, because a path may have a space."""
+    swapped_words = shlex.join(swapped(word, places) for word in shlex.split(command))
+    done = subprocess.run(["/bin/sh", "-c", swapped_words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -24,12 +24,20 @@ ASK = {"question": "Who built the mill?", "context": "Ada Thorn built the mill."
 @pytest.fixture(scope="module")
 def guarded(reader: lamina.Reader, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Yield a service with a key, an allowed origin and small limits."""
-    limits = replace(Limits(), body=5_000, upload=9_000, receive=0.4)
+    limits = replace(Limits(), body=5_000, upload=9_000)
     folder = tmp_path_factory.mktemp("guarded")
     settings = Settings(
         keys=("another-key-of-enough-letters", KEY), origins=("https://example.org",), limits=limits, project=folder
     )
     with running({"small": reader}, settings) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def hasty(reader: lamina.Reader, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Yield a service that does not wait for slow clients."""
+    limits = replace(Limits(), body=5_000, receive=0.4)
+    with running({"small": reader}, Settings(limits=limits, project=tmp_path_factory.mktemp("hasty"))) as service:
         yield service
 
 
@@ -103,18 +111,33 @@ def test_bodies_over_the_limit_get_413(guarded: Service) -> None:
     assert guarded.send("POST", "/documents?name=a.txt", raw=b"a" * 9_001, headers=headers).status == 413
     chunks = b"POST /answer HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer " + KEY.encode()
     chunks += b"\r\ntransfer-encoding: chunked\r\n\r\n" + (b"400\r\n" + b"a" * 1024 + b"\r\n") * 8
-    assert b" 413 " in sent(guarded, chunks)
+    assert b" 413 " in sent(guarded, chunks + b"0\r\n\r\n")
 
 
-def test_slow_and_half_closed_clients(guarded: Service) -> None:
-    head = f"POST /answer HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\ncontent-length: 100\r\n\r\n".encode()
-    assert b" 408 " in sent(guarded, head + b"{")
-    before = len(guarded.logged)
-    sent(guarded, head + b"{", half_closed=True)
-    with socket.create_connection(("localhost", guarded.port)) as left:
+def test_a_client_that_still_sends_gets_413(guarded: Service) -> None:
+    headers = {"authorization": f"Bearer {KEY}"}
+    for _ in range(3):
+        reply = guarded.send("POST", "/answer", raw=b"a" * 20_000_000, headers=headers)
+        assert reply.status == 413 and "has 20,000,000 bytes" in reply.error
+    assert guarded.send("POST", "/answer", raw=iter([b"a" * 1_000_000] * 20), headers=headers).status == 413
+
+
+def test_an_oversize_body_that_never_ends_gets_413(hasty: Service) -> None:
+    head = b"POST /answer HTTP/1.1\r\nhost: localhost\r\n"
+    assert b" 413 " in sent(hasty, head + b"content-length: 9000\r\n\r\n" + b"a" * 6_000)
+    assert b" 413 " in sent(hasty, head + b"transfer-encoding: chunked\r\n\r\n" + b"1800\r\n" + b"a" * 0x1800 + b"\r\n")
+    assert b" 413 " in sent(hasty, head + b"expect: 100-continue\r\ncontent-length: 9000\r\n\r\n")
+
+
+def test_slow_and_half_closed_clients(hasty: Service) -> None:
+    head = b"POST /answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n"
+    assert b" 408 " in sent(hasty, head + b"{")
+    before = len(hasty.logged)
+    sent(hasty, head + b"{", half_closed=True)
+    with socket.create_connection(("localhost", hasty.port)) as left:
         left.sendall(head + b"{")
-    assert guarded.get("/health").status == 200
-    assert all(entry["status"] != 500 for entry in guarded.logged[before:])
+    assert hasty.get("/health").status == 200
+    assert all(entry["status"] != 500 for entry in hasty.logged[before:])
 
 
 def sent(service: Service, data: bytes, *, half_closed: bool = False) -> bytes:
@@ -145,9 +168,9 @@ def test_origins() -> None:
     assert found == ["a.example:80", None, None, None]
 
 
-def test_a_connection_that_stays_silent_is_closed(guarded: Service) -> None:
+def test_a_connection_that_stays_silent_is_closed(hasty: Service) -> None:
     for data in (b"", b"POST /answer HTTP/1.1\r\nhost: loc", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\nGET /hea"):
-        with socket.create_connection(("localhost", guarded.port), timeout=60) as connection:
+        with socket.create_connection(("localhost", hasty.port), timeout=60) as connection:
             connection.sendall(data)
             got = b""
             while part := connection.recv(65_536):
@@ -165,6 +188,7 @@ def test_bodies_that_are_too_large_together_get_429(reader: lamina.Reader, tmp_p
             while (reply := service.send("POST", "/answer", raw=body)).status != 429:
                 assert reply.status == 200 and time.monotonic() < until
             assert "retry-after" in reply.headers and "Fix: " in reply.error
+            assert service.send("POST", "/answer", raw=b" " * 7_000_000).status == 429, "a client that still sends"
         until = time.monotonic() + 60
         while service.send("POST", "/answer", raw=body).status != 200:
             assert time.monotonic() < until, "the bytes of a client that has gone are free again"

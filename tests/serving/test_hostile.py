@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 
 import lamina
+from lamina.data.squad import to_squad
 from lamina.serving.settings import Settings
+from tests import tiny
 from tests.reader.test_documents import pdf
 from tests.serving.live import Service, running
 
@@ -82,6 +85,50 @@ def test_random_bodies(target: Service) -> None:
         reply = target.send("POST", paths[seed % len(paths)], raw=_bodies(seed))
         assert reply.status in (200, 400, 404, 413, 422), (seed, reply.body)
     assert not [entry for entry in target.logged[before:] if "error" in entry]
+
+
+def test_a_body_of_any_depth_is_refused(target: Service) -> None:
+    before = len(target.logged)
+    for depth in (10, *range(900, 1_010), 3_000):
+        reply = target.send("POST", "/answer", raw=b'{"question": "Who?", "context": ' + b"[" * depth + b"]" * depth + b"}")
+        assert reply.status in (400, 422) and reply.error.count("Fix: ") == 1, (depth, reply.body)
+    assert not [entry for entry in target.logged[before:] if "error" in entry]
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run.json", b'{"format": 2, "finished": true, "costs": [], "encoder": {"name": 5}}'),
+        ("run.json", b"[]"),
+        ("recipe.json", b"[1]"),
+        ("recipe.json", b'{"tasks": {"a": {}}}'),
+        ("scores.json", b'{"f1": 1' + b"0" * 400 + b"}"),
+        ("scores.json", b'{"f1": NaN}'),
+        ("metrics.jsonl", b'{"step": 1, "loss": 2.0}\n\xff\xfe\n{"step": 2, "loss": 1.0}\n'),
+    ],
+)
+def test_a_damaged_run_is_no_server_error(trained: Path, target: Service, file: str, content: bytes) -> None:
+    folder = target.state.settings.runs / "damaged"
+    shutil.copytree(trained, folder)
+    try:
+        (folder / file).write_bytes(content)
+        assert target.get("/runs").status == 200
+        reply = target.get("/runs/details?name=damaged")
+        assert reply.status == (200 if file == "metrics.jsonl" or b"NaN" in content else 422), reply.body
+        if file == "metrics.jsonl":
+            assert reply.json["curves"]["loss"] == [[1.0, 2.0], [2.0, 1.0]]
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a small run."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "train.json").write_text(json.dumps(to_squad(tiny.corpus(3))))
+    (folder / "dev.json").write_text(json.dumps(to_squad(tiny.corpus(1))))
+    (folder / "small.toml").write_text(tiny.SMALL_RECIPE.format(folder=folder))
+    return lamina.train(folder / "small.toml", folder / "run", settings={"train.epochs": 0}).path
 
 
 def _zip(files: dict[str, bytes]) -> bytes:

@@ -403,6 +403,10 @@ def test_label_improve_and_switch(browser: Browser, workshop: Service) -> None:
         page.wait_for_selector("#label-state >> text=1 of 3 left")
         question = page.inner_text("#labelling .quoted")
         assert question == tiny.corpus(6)[29].question
+        page.evaluate("document.querySelector('#labelling .quoted').dataset.old = 'yes'")
+        page.click("#labelling button >> text=Skip")
+        page.wait_for_selector("#labelling .quoted:not([data-old])")
+        assert page.inner_text("#labelling .quoted") == question, "the questions that were skipped come again"
         assert page.locator("#start").is_disabled()
         page.wait_for_selector("html[data-ready=yes]")
         page.locator("#labelling [data-key='1'], #labelling [data-key='3']").last.click()

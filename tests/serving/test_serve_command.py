@@ -25,7 +25,7 @@ from tests.checkout import ROOT
 from tests.command import lamina
 from tests.golden import TRAINED
 
-BODY = json.dumps({"question": "Who built the mill?", "context": "Ada Thorn built the mill. " * 400})
+BODY = json.dumps({"question": "Who built the mill?", "context": "Ada Thorn built the mill. " * 4_000})
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Process:
     port: int
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request(method, path, body, {"content-type": "application/json"})
             reply = connection.getresponse()
@@ -76,7 +76,9 @@ def test_it_serves_before_the_model_is_loaded_and_finishes_what_it_accepted(tmp_
         threads = [threading.Thread(target=lambda: replies.append(serving.request("POST", "/answer", BODY))) for _ in range(3)]
         for thread in threads:
             thread.start()
-        while "lamina_open_requests 3" not in (metrics := serving.request("GET", "/metrics")[1]) and '"/answer"' not in metrics:
+        until = time.monotonic() + 60
+        while "lamina_open_requests 3\n" not in serving.request("GET", "/metrics")[1]:
+            assert time.monotonic() < until and not replies
             time.sleep(0.005)
         serving.process.send_signal(signal.SIGTERM)
         for thread in threads:

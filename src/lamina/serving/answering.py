@@ -61,7 +61,10 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _characters(cls, values: Any) -> Any:
-        _check_characters(values)
+        try:
+            _check_characters(values)
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
         return values
 
 

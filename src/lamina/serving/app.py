@@ -69,11 +69,16 @@ def create_app(
     async def life(app: FastAPI) -> AsyncIterator[None]:
         warnings.simplefilter("ignore", LaminaWarning)  # they quote texts, which must not be logged
         loading = asyncio.create_task(_load(state, given))
-        yield
-        state.closing.set()
-        loading.cancel()
-        await state.improvement.stop()
-        await state.batcher.close()
+        try:
+            yield
+        finally:
+            state.closing.set()
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            try:
+                await state.improvement.stop()
+            finally:
+                await state.batcher.close()
 
     app = FastAPI(
         title="Lamina",
@@ -110,8 +115,14 @@ def _state(settings: Settings, label: str | None) -> State:
 async def _load(state: State, given: dict[str, str | Reader]) -> None:
     """Load the models, then answer the questions to label."""
     await state.models.load(given, state.settings)
-    if state.models.ready and state.labelling.data is not None:
-        await state.labelling.run(state.models.get(kind="spans"), state.batcher)
+    if not state.models.ready or state.labelling.data is None:
+        return
+    try:
+        served = state.models.get(kind="spans")
+    except UnknownModelError as error:
+        state.labelling.failure = LaminaError(str(error))
+        return
+    await state.labelling.run(served, state.batcher)
 
 
 def _add_about(app: FastAPI) -> None:

@@ -1,7 +1,8 @@
 """One queue for all requests: items of different requests are computed together, up to a number of tokens.
 
 A request is a job of several items, such as a question with each of its texts. Items of the same lane (a model and a way to
-use it) form a batch, in turn from each waiting job: a large job delays small ones by one batch at most. Two batches may be
+use it) form a batch, in turn from each waiting job: a large job delays small ones by one batch at most. The lane of the job
+that has been longest without a batch comes next, so a large job does not hold up other lanes. Two batches may be
 computed at once, so that no core waits for the end of a batch. A request waits for company only if others came with the one
 before, and 10 ms at most.
 A job whose client has gone or whose time is over is dropped, also during its computation.
@@ -52,6 +53,7 @@ class _Job:
     costs: Sequence[int]
     future: asyncio.Future[list[Any]]
     arrived: float
+    turn: int  # of the last batch with one of its items, or of the last batch before it arrived
     taken: int = 0
     left: int = field(init=False)  # tokens that no batch has yet
     results: dict[int, Any] = field(default_factory=dict)
@@ -63,10 +65,11 @@ class _Job:
     def waits(self) -> bool:
         return not self.future.done() and self.taken < len(self.items)
 
-    def take(self) -> None:
-        """Give the next item to a batch."""
+    def take(self, turn: int) -> None:
+        """Give the next item to the batch of this number."""
         self.left -= self.costs[self.taken]
         self.taken += 1
+        self.turn = turn
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Batcher:
         self._at_once = at_once
         self._open: list[_Job] = []  # in the order of their arrival
         self._arrived = asyncio.Event()
+        self._turn = 0  # number of the last batch
         self._crowd = 0  # jobs of the last batch
         self._pace = 2_000.0  # tokens a second of one batch, measured
         self._threads = ThreadPoolExecutor(at_once, "lamina-compute")
@@ -143,7 +147,7 @@ class Batcher:
             self._task = asyncio.create_task(self._serve(), name="lamina-batches")
         if not items:
             return []
-        job = _Job(lane, items, costs, asyncio.get_running_loop().create_future(), time.monotonic())
+        job = _Job(lane, items, costs, asyncio.get_running_loop().create_future(), time.monotonic(), self._turn)
         self._open.append(job)
         self._arrived.set()
         try:
@@ -200,10 +204,15 @@ class Batcher:
                 return
 
     def _take(self) -> list[_Part]:
-        """Return the items of the next batch. Jobs of the lane of the oldest job give one item each, turn by turn."""
-        waiting = [job for job in self._open if job.waits]
+        """Return the items of the next batch.
+
+        Its lane is that of the job that has been longest without a batch. The jobs of the lane give one item each,
+        turn by turn, the one that has been longest without a batch first.
+        """
+        waiting = sorted((job for job in self._open if job.waits), key=lambda job: (job.turn, job.taken))
         if not waiting:
             return []
+        self._turn += 1
         jobs = [job for job in waiting if job.lane == waiting[0].lane]
         first = {job: job.taken for job in jobs}
         tokens = 0
@@ -212,7 +221,7 @@ class Batcher:
                 cost = job.costs[job.taken]
                 if tokens and tokens + cost > self._budget:
                     return _parts(first)
-                job.take()
+                job.take(self._turn)
                 tokens += cost
         return _parts(first)
 

@@ -68,12 +68,7 @@ class Corrections:
 
     def all(self) -> list[Correction]:
         """Return all corrections, in the order of the file."""
-        return [
-            Correction(article["title"], paragraph["context"], qa["question"], _answer(qa), qa["id"])
-            for article in self._read()["data"]
-            for paragraph in article["paragraphs"]
-            for qa in paragraph["qas"]
-        ]
+        return _corrections(self._read())
 
     def add(self, correction: Correction) -> Correction:
         """Store a correction and return it with its id. The same question on the same text is replaced."""
@@ -123,8 +118,10 @@ class Corrections:
         if not self.path.is_file():
             return {"version": "v2.0", "data": []}
         corpus: SquadCorpus = read_json(self.path)
-        if not isinstance(corpus, dict) or not isinstance(corpus.get("data"), list):
-            raise LaminaError(f"{self.path}: is no SQuAD JSON. Fix: name another folder with --project")
+        try:
+            _corrections(corpus)
+        except (KeyError, TypeError, IndexError, AttributeError):
+            raise LaminaError(f"{self.path}: is no SQuAD JSON. Fix: name another folder with --project") from None
         return corpus
 
     def _change(self, change: Callable[[SquadCorpus], Any]) -> Any:
@@ -147,6 +144,19 @@ def _alone(folder: Path) -> AbstractContextManager[object]:
         return closing(Lock(folder / ".corrections.lock"))
     except ImportError:
         return nullcontext()
+
+
+def _corrections(corpus: SquadCorpus) -> list[Correction]:
+    """Return the corrections in a file; raise KeyError, TypeError or the like if it is no SQuAD JSON."""
+    found = [
+        Correction(article["title"], paragraph["context"], qa["question"], _answer(qa), qa["id"])
+        for article in corpus["data"]
+        for paragraph in article["paragraphs"]
+        for qa in paragraph["qas"]
+    ]
+    for one in found:
+        "".join((one.title, one.context, one.question, one.id))  # only texts can be joined
+    return found
 
 
 def _answer(qa: SquadQuestion) -> tuple[int, int] | None:

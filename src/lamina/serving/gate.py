@@ -98,7 +98,7 @@ class Gate:
             if not exchange.status:
                 await exchange.refuse(Refusal(500, "internal", "service: an error of Lamina itself. Fix: report it"))
         finally:
-            self._held -= exchange.held
+            self._free(exchange)
             self._note(exchange)
 
     def _check(self, exchange: _Exchange) -> None:
@@ -115,12 +115,17 @@ class Gate:
             raise Refusal(401, "key", message, {"www-authenticate": "Bearer"})
 
     async def _body(self, exchange: _Exchange, receive: Receive) -> bytes:
-        """Return the whole body; raise Refusal if it is too large or too slow."""
+        """Return the whole body; raise Refusal if it is too large or too slow.
+
+        The rest of a refused body is read and discarded: a client that still sends would see a reset instead of the reply.
+        """
         limits = self._settings.limits
         limit = limits.upload if exchange.path == UPLOADS else limits.body
-        declared = exchange.headers.get("content-length", "0")
+        declared, refused = exchange.headers.get("content-length", "0"), None
         if declared.isdigit() and int(declared) > limit:
-            raise _too_large(int(declared), limit)
+            refused = _too_large(int(declared), limit)
+            if "expect" in exchange.headers:
+                raise refused  # the client sends nothing before it may
         parts, size = list[bytes](), 0
         try:
             async with asyncio.timeout(limits.receive):
@@ -128,24 +133,37 @@ class Gate:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ConnectionError
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > limit:
-                        raise _too_large(size, limit)
-                    self._hold(exchange, len(parts[-1]))
+                    if refused is None:
+                        parts.append(message.get("body", b""))
+                        size += len(parts[-1])
+                        refused = _too_large(size, limit) if size > limit else self._hold(exchange, len(parts[-1]))
+                    if refused is not None:
+                        parts.clear()
+                        self._free(exchange)
                     if not message.get("more_body", False):
-                        return b"".join(parts)
+                        break
         except TimeoutError:
+            if refused is not None:
+                raise refused from None
             what = f"body: did not arrive within {limits.receive:g} seconds"
             raise Refusal(408, "slow", f"{what}. Fix: send it faster", {"connection": "close"}) from None
+        if refused is not None:
+            raise refused
+        return b"".join(parts)
 
-    def _hold(self, exchange: _Exchange, size: int) -> None:
-        """Count more bytes of a body; raise Refusal if all open requests hold too many."""
+    def _hold(self, exchange: _Exchange, size: int) -> Refusal | None:
+        """Count more bytes of a body; return a refusal if all open requests hold too many."""
         if self._held + size > self._settings.limits.held:
             headers = {"connection": "close", "retry-after": "2"}
-            raise Refusal(429, "full", "body: too many large requests wait. Fix: try again after some seconds", headers)
+            return Refusal(429, "full", "body: too many large requests wait. Fix: try again after some seconds", headers)
         self._held += size
         exchange.held += size
+        return None
+
+    def _free(self, exchange: _Exchange) -> None:
+        """Count the bytes of a request no longer."""
+        self._held -= exchange.held
+        exchange.held = 0
 
     def _note(self, exchange: _Exchange) -> None:
         """Count the request and log one line. The line has no text of the request, unless the settings ask for it."""

@@ -61,8 +61,16 @@ class Improvement:
             raise LaminaError("improve: is running already. Fix: wait until it has ended, or stop it")
         self.stage, self.lines, self.label, self.done, self.total = "running", [], "", 0, 0
         self.result, self.start, self.switched = None, start, False
+        try:
+            self._process = await self._spawn(data, source, minutes)
+        except BaseException:  # also if the request is cancelled
+            self.stage = "failed"
+            raise
+        self._task = asyncio.create_task(self._follow(self._process))
+
+    async def _spawn(self, data: Path, source: str, minutes: float) -> Process:
         out = new_folder(self.folder / MODELS)
-        self._process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", _MODULE, str(data.resolve()), source, str(out.resolve()), str(minutes)),
             stdin=asyncio.subprocess.PIPE,  # its end tells the process that the service has gone
             stdout=asyncio.subprocess.PIPE,
@@ -71,7 +79,6 @@ class Improvement:
             limit=_LINE,
             start_new_session=True,  # Ctrl-C reaches the service only
         )
-        self._task = asyncio.create_task(self._follow(self._process))
 
     async def stop(self) -> None:
         """End the running process; what it trained is removed by itself."""
@@ -97,9 +104,13 @@ class Improvement:
 
     async def _follow(self, process: Process) -> None:
         assert process.stdout is not None
-        async for line in process.stdout:
-            self._hear(json.loads(line))
-            await self._tell()
+        try:
+            async for line in process.stdout:
+                self._hear(json.loads(line))
+                await self._tell()
+        except (ValueError, KeyError, TypeError):  # a line that is too long, or no event
+            process.kill()
+            await process.stdout.read()  # a full pipe would never end
         code = await process.wait()
         if self.stage == "running":
             self.stage = "failed"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lamina.errors import LaminaError
-from lamina.serving.batching import Batcher
+from lamina.serving.batching import Batcher, FullError
 from lamina.serving.corrections import Corrections
 from lamina.serving.models import Served
 from lamina.serving.work import SpanLane, question_items, replies_of
@@ -58,8 +58,9 @@ class Labelling:
             self._total = len(examples)
             for begin in range(0, len(examples), _AT_ONCE):
                 self._found += await _answered(served, batcher, examples[begin : begin + _AT_ONCE])
-        except LaminaError as error:
-            self.failure = error
+        except Exception as error:  # the task that runs this would keep it to itself
+            what = f"label: the questions cannot be answered ({type(error).__name__}). Fix: check the file and the model"
+            self.failure = error if isinstance(error, LaminaError) else LaminaError(what)
 
     def to_json(self, corrections: Corrections, most: int) -> dict[str, Any]:
         """Return the least certain questions that are not corrected yet, and how many are answered."""
@@ -82,9 +83,18 @@ async def _answered(served: Served, batcher: Batcher, examples: list[Example]) -
         found, cost = question_items(served.reader, [example.question], [example.context])
         items += found
         costs += cost
-    predictions = await batcher.submit(SpanLane(served.reader), items, costs, _PATIENCE)
+    predictions = await _submitted(batcher, SpanLane(served.reader), items, costs)
     replies = [
         replies_of(served.reader, [example.question], 1, [prediction], threshold=None, top_k=1)[0]
         for example, prediction in zip(examples, predictions, strict=True)
     ]
     return [Uncertain(example, reply) for example, reply in zip(examples, replies, strict=True)]
+
+
+async def _submitted(batcher: Batcher, lane: SpanLane, items: list[Example], costs: list[int]) -> list[Any]:
+    """Return the results of the queue; while it is full, wait and try again."""
+    while True:
+        try:
+            return await batcher.submit(lane, items, costs, _PATIENCE)
+        except FullError as error:
+            await asyncio.sleep(error.seconds)

@@ -102,8 +102,9 @@ class Models:
                 reader = await asyncio.to_thread(open_reader, model, settings) if isinstance(model, str) else model
                 self.add(name, model if isinstance(model, str) else name, reader)
             self.ready = True
-        except LaminaError as error:
-            self.failure = error
+        except Exception as error:  # the task that loads would keep it to itself
+            what = f"models: cannot be loaded ({type(error).__name__}). Fix: check the model"
+            self.failure = error if isinstance(error, LaminaError) else LaminaError(what)
 
 
 def open_reader(model: str, settings: Settings) -> Reader:

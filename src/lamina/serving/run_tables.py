@@ -13,6 +13,7 @@ from lamina.utils.run_folder import Run, read_object
 _MOST: Final = 500  # runs
 _POINTS: Final = 400  # of a curve
 _LONGEST: Final = 1_200  # characters of the text of a mistake
+_BROKEN: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)  # of files with other content
 
 
 class RunTables:
@@ -27,7 +28,7 @@ class RunTables:
         for name, run in sorted(self._runs().items())[:_MOST]:
             try:
                 rows.append(_row(name, run))
-            except (LaminaError, KeyError, TypeError, ValueError, AttributeError):
+            except (LaminaError, *_BROKEN):
                 continue
         return rows
 
@@ -40,7 +41,10 @@ class RunTables:
         run = self._runs().get(name)  # a name of the listing: no path of a request is opened
         if run is None:
             raise LaminaError("run: there is no run of this name. Fix: choose one of the table")
-        found = {**_row(name, run), "curves": _curves(run), "mistakes": [], "why": None}
+        try:
+            found = {**_row(name, run), "curves": _curves(run), "mistakes": [], "why": None}
+        except _BROKEN:
+            raise LaminaError(f"{name}: is no run that can be read. Fix: choose another") from None
         try:
             found["mistakes"] = _mistakes(run.path)
         except LaminaError as error:
@@ -95,14 +99,14 @@ def _curves(run: Run) -> dict[str, list[list[float]]]:
     curves: dict[str, list[list[float]]] = {}
     if not run.metrics.is_file():
         return curves
-    for line in run.metrics.read_text(encoding="utf-8").splitlines():
+    for line in run.metrics.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             entry = json.loads(line)
             values = {"loss": entry["loss"]} if "loss" in entry else entry.get("evaluation", {})
             for name, value in values.items():
                 label = name if "loss" in entry else f"held out: {name}"
                 curves.setdefault(label, []).append([float(entry["step"]), float(value)])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except _BROKEN:
             continue
     return {name: _fewer(points) for name, points in curves.items()}
 

@@ -33,7 +33,7 @@ export function start({ tell, model, switched }) {
     if (!found.data) { fill(get("labelling")); get("label-text").hidden = true; return; }
     const waiting = found.answered < found.total || (!found.total && !found.failure);
     if (waiting) setTimeout(() => { if (!get("view-correct").hidden) progress(); }, 1500);
-    const one = found.questions[skipped];
+    const one = found.questions.length ? found.questions[skipped % found.questions.length] : undefined;
     get("label-text").hidden = !one;
     const state = `${found.data}: ${found.left} of ${found.total} left${waiting ? `, ${found.answered} answered so far` : ""}. The least certain come first.`;
     if (!one) return void fill(get("labelling"), h("p", { class: "empty", id: "label-state" }, waiting ? "Answering the questions first…" : "All questions are labelled."));
