@@ -76,8 +76,8 @@ def main() -> None:
         print(f"cold start, {name}: {seconds:.2f} s, {megabytes:.0f} MB")
     theirs = faster(rates, *(name for name in rates if name.startswith("transformers")))
     for name in ("onnx-float32", "onnx-int8"):
-        print_ratio(f"{name} to torch", rates, name, "torch")
-        print_ratio(f"{name} to transformers", rates, name, theirs)
+        print_ratio(f"{name}-to-torch", rates, name, "torch")
+        print_ratio(f"{name}-to-transformers", rates, name, theirs)
 
 
 def transformers_sides(reader: lamina.Reader, folder: Path) -> dict[str, Answerer]:

@@ -36,7 +36,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error for a message that adds a fix of its own, or the kind of the error if it has no text.
+    """Return the first line of an error without its fix, or the kind of the error if it has no text.
 
     >>> first_line(MemoryError()), first_line(LaminaError("a: b. Fix: c"))
     ('MemoryError', 'a: b')

@@ -48,7 +48,9 @@ def test_disk() -> None:
 
 
 def test_memory() -> None:
-    passed(memory.run(Campaign("memory", 5, 2), 0, []))
+    found = memory.run(Campaign("memory", 5, 40), 0, []).summary()
+    assert not found["failures"], json.dumps(found["failures"], indent=1)
+    assert found["outcomes"] == {"answers": {"flat": 1}, "requests": {"flat": 1}}
 
 
 # ---- the parts of the campaigns

@@ -42,7 +42,11 @@ FIGURE = re.compile(r"(?:ratio (?P<ratio>\S+)|(?P<share>share of peak)): (?P<val
         ),
         ("infer_throughput.py", ["--questions", "4"], ["padded-384", "dynamic-sorted"]),
         ("windows.py", ["--questions", "50"], ["windows"]),
-        ("runtimes.py", ["--questions", "4"], ["onnx-float32", "onnx-int8"]),
+        (
+            "runtimes.py",
+            ["--questions", "4"],
+            [f"onnx-{kind}-to-{other}" for kind in ("float32", "int8") for other in ("torch", "transformers")],
+        ),
         ("augmenting.py", ["--questions", "12", "--epochs", "2"], ["eda", "unanswerable"]),
         ("study_of_heads.py", ["--questions", "60", "--heads", "2", "--epochs", "0.5"], ["study-of-heads"]),
         (

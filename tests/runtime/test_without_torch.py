@@ -173,7 +173,7 @@ def test_damage_is_noticed(damage: str, folder: Path, tmp_path: Path) -> None:
     content[len(content) // 2] ^= 1
     (copy / name).write_bytes(content if damage != "manifest" else b'{"format": 1}')
     with pytest.raises(LaminaError, match=r"Fix: "):
-        lamina.load(copy).answer(QUESTIONS[0], TEXT)
+        lamina.load(copy, backend="onnx", precision="int8").answer(QUESTIONS[0], TEXT)
 
 
 def test_export_command_writes_a_verdict(folder: Path, tmp_path: Path) -> None:

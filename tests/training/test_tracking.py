@@ -56,7 +56,7 @@ def test_tensorboard_reads_the_same_numbers(recipe: Path, tmp_path: Path) -> Non
 
 def test_a_missing_library_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(name: str) -> object:
-        raise ImportError(name)
+        raise ModuleNotFoundError(name=name)
 
     monkeypatch.setattr("lamina.training.tracking.import_module", without)
     with pytest.raises(lamina.LaminaError, match=r"Fix: pip install 'lamina-qa\[tracking\]'"):

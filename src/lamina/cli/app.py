@@ -152,7 +152,8 @@ def main() -> None:
 
 
 def fail(line: str, code: int) -> NoReturn:
-    """Print a line on standard error and end the program."""
+    """Print a line on standard error and end the program. A signal that comes now ends it at once, without another line."""
+    handle_stops(lambda *_: os._exit(code))
     with suppress(OSError):  # a closed terminal
         print(line, file=sys.stderr, flush=True)
     raise SystemExit(code)

@@ -48,7 +48,11 @@ def export_onnx(
     """
     trained, folder = as_torch(reader.trained), expanded(out)
     examples = None if data is None else load_examples(data)
-    _ = None if data is None else trained.span_task  # refuses a model that does not answer questions
+    if examples is not None:
+        _ = trained.span_task  # refuses a model that does not answer questions
+        _check_labels(examples)
+        if not int8:
+            raise ValueError("data tests graphs in 8 bits: set int8=True")
     windows = calibration_windows(trained, calibrate) if int8 else {}
     save(trained, folder, graphs=GraphOptions(windows=windows))
     _write_config(trained, folder)
@@ -61,8 +65,7 @@ def export_onnx(
 
 def compare_precisions(reader: Reader, folder: Path, examples: list[Example]) -> dict[str, Any]:
     """Return the test whether the graphs of a folder in 8 bits answer questions as a reader does, each at its threshold."""
-    if not any(example.answers for example in examples):
-        raise LaminaError("--data: has no answers to score. Fix: give labelled questions")
+    _check_labels(examples)
     small = type(reader)(load_exported(folder, "int8", None))
     answers = [cast(dict[str, str], one.predictions(examples)["predictions"]) for one in (reader, small)]
     found = [question_scores(references(examples), texts)[1] for texts in answers]
@@ -70,6 +73,11 @@ def compare_precisions(reader: Reader, folder: Path, examples: list[Example]) ->
     changed = sum(answers[0][example.id] != answers[1][example.id] for example in examples)
     table = equivalence_table(a, b, MARGIN, examples, "context", changed)
     return {**table, "text": f"8 bits and float32: {equivalence_line(table)}"}
+
+
+def _check_labels(examples: list[Example]) -> None:
+    if not any(example.answers for example in examples):
+        raise LaminaError("--data: has no answers to score. Fix: give labelled questions")
 
 
 def note_equivalence(folder: Path, table: dict[str, Any]) -> None:

@@ -93,12 +93,16 @@ def wants_export(folder: Path, backend: Backend, precision: Precision, *, device
         return False
     if backend == "auto":
         fits = plain and precision != "bfloat16" and device in ("auto", "cpu")
-        return fits and has_manifest(folder) and not _graphics(device)
+        only = precision == "int8" or not Run(folder).model.is_file()  # torch cannot run it
+        return fits and has_manifest(folder) and (only or not _graphics(device))
     if not has_manifest(folder):
         raise LaminaError(f"{folder}: was not exported for {backend}. Fix: run `lamina export {folder} OUT --to onnx`")
     if precision == "bfloat16" or device not in ("auto", "cpu"):
         what = f"precision {precision!r}" if precision == "bfloat16" else f"device {device!r}"
         raise LaminaError(f"{what}: only torch has it, not {backend}. Fix: leave it out, or choose the backend torch")
+    if not plain:
+        what = "another tokenizer or revision"
+        raise LaminaError(f"{folder}: only torch takes {what}. Fix: leave it out, or choose the backend torch")
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -76,10 +77,12 @@ class OnnxGraph:
 
     def __init__(self, folder: Path, graph: Graph) -> None:
         self._folder, self._graph = folder, graph
+        self._loading = threading.Lock()
 
     def run(self, batch: Padded) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs for a batch, by name."""
-        session = self._session
+        with self._loading:  # one thread loads the graph, the others wait for it
+            session = self._session
         found = session.run(None, feeds(batch, [one.name for one in session.get_inputs()]))
         return {one.name: values for one, values in zip(session.get_outputs(), found, strict=True)}
 

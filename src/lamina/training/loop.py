@@ -174,7 +174,8 @@ def _after_step(
 
     def evaluate() -> bool:
         score = _evaluate(optimisation, evaluations, recorder, progress)
-        return state.stopped or (evaluations.stop is not None and evaluations.stop(share, score))
+        asked = evaluations.stop is not None and bool(evaluations.stop(share, score))
+        return state.stopped or asked
 
     if state.step in evaluations.at:
         state.stopped = group.once(evaluate)

@@ -9,6 +9,7 @@ the sum has the same bits in every process and in every repetition.
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 PATIENCE: Final = timedelta(days=30)  # others wait while one evaluates; a process that ends closes its connections at once
 STARTED: Final = frozenset(("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))  # variables that torchrun sets
+_JOINS = itertools.count()  # all processes join equally often
 
 
 class Group(Protocol):
@@ -173,6 +175,7 @@ def joined() -> Iterator[Group]:
         yield Processes()
     else:
         store, number, size = next(iter(rendezvous("env://")))
+        store = dist.PrefixStore(f"lamina/{next(_JOINS)}", store)  # torchrun's store keeps what earlier trainings wrote
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=PATIENCE)
         try:

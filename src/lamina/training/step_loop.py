@@ -34,7 +34,7 @@ class StepLoop(Generic[S]):
 
     It starts at ``recorder.state.step`` and ends early if ``recorder.state.stopped`` is set. It saves a checkpoint every
     `minutes` and at the end, and returns freed memory to the system. After Ctrl-C, SIGTERM or SIGHUP it finishes the step,
-    saves a checkpoint and raises `Stopped`, which is a KeyboardInterrupt. Of several processes, all stop after the same step.
+    saves a checkpoint and raises `Stopped`, which is a KeyboardInterrupt. All processes of a group stop after the same step.
     """
 
     def __init__(

@@ -246,11 +246,11 @@ class Run(TrainingFolder):
     def _checksum(self, name: str, info: Mapping[str, Any]) -> str | None:
         """Return the checksum of a file as `finish` stores it, or None if there is no such file.
 
-        That of run.json leaves out the checksums. That of recipe.json leaves out where data and encoders are, because these
-        may move.
+        That of run.json leaves out the checksums, and the costs, which differ between equal runs. That of recipe.json leaves
+        out where data and encoders are, because these may move.
         """
         if name == self.info.name:
-            return crc32_of_json({**info, "checksums": {}})
+            return crc32_of_json({name: value for name, value in info.items() if name not in ("checksums", "costs")})
         if not is_file(self.path / name):
             return None
         return (
