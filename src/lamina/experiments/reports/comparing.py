@@ -81,7 +81,7 @@ def compare_study(results: StudyResults) -> Comparisons:
                 found[one.name] = _compared(one, base, together)
             except LaminaError as error:
                 missing[one.name] = str(error)
-    return Comparisons(_corrected(results, found), missing, study_power(results))
+    return Comparisons(judged_together(results, found), missing, study_power(results))
 
 
 def study_power(results: StudyResults) -> Power | None:
@@ -187,7 +187,7 @@ def _right(saved: SavedSentences) -> Doubles:
     return np.array([str(found) == str(one.label) for found, one in zip(saved.predictions, saved.examples, strict=True)], float)
 
 
-def _corrected(results: StudyResults, found: Mapping[str, Sequence[Compared]]) -> dict[str, list[Compared]]:
+def judged_together(results: StudyResults, found: Mapping[str, Sequence[Compared]]) -> dict[str, list[Compared]]:
     """Return the comparisons with Holm's correction over each table of the paper, and their verdicts."""
     tables: dict[str, list[Compared]] = {}
     for name, compared in found.items():
