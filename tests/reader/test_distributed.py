@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ import lamina
 from lamina.data.examples import Example
 from lamina.errors import LaminaError
 from lamina.reader.distributed import COLUMNS, SPARK_SCHEMA, Answerer
-from lamina.reader.shards import find_shards, read_about
+from lamina.reader.shards import find_shards, fingerprint, read_about
+from lamina.runtime import choose
 from tests import tiny
 from tests.command import lamina as command
 from tests.golden import TRAINED
@@ -140,8 +142,26 @@ def test_a_folder_of_shards_is_answered_once(tmp_path: Path, asked: list[Row], e
     after = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in (tmp_path / "out").iterdir()}
     assert after["part-00.parquet"] == before["part-00.parquet"]
     assert after["part-01.parquet"][0] == before["part-01.parquet"][0]
+    model = json.loads(read_about(tmp_path / "out" / "part-00.parquet")["model"])  # type: ignore[index]
+    assert (model["backend"], model["precision"]) == ("torch", "float32"), "not auto"
     refused = command(*words, "--precision", "bfloat16")
     assert refused.code == 2 and "holds answers of another model or of other settings" in refused.err
+
+
+def test_all_workers_take_the_number_format_that_was_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(fast: str, answerer: Answerer) -> Answerer:
+        """Choose on a machine where one way to compute is the fastest."""
+        monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / fast))
+        monkeypatch.setattr(choose, "measured", lambda candidates, trial: {one: float(fast not in one) for one in candidates})
+        return answerer.decided()
+
+    one, other = chosen("int8", Answerer()), chosen("torch", Answerer(threshold=1.0))
+    assert (one.backend, one.precision) == ("onnx", "int8")
+    assert (other.backend, other.precision) == ("torch", "float32")
+    assert replace(one, threshold=2.0).reader.backend == "onnx, int8", "also where torch is faster"
+    assert one.decided() is one
+    assert fingerprint(one) != fingerprint(replace(other, threshold=None))
+    assert chosen("torch", Answerer(TRAINED, precision="bfloat16")).precision == "bfloat16"
 
 
 def test_mistakes_of_shards(tmp_path: Path, asked: list[Row]) -> None:

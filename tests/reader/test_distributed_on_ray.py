@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,21 +51,24 @@ def alone(tmp_path_factory: pytest.TempPathFactory, asked: list[Row]) -> Path:
 
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(ray: Any, tmp_path: Path, asked: list[Row], alone: Path) -> None:
     killed: list[int] = []
+    ended = threading.Event()
 
     def kill() -> None:
         """Kill a worker that answers, once the first shards are there."""
         until = time.monotonic() + WAIT
-        while len(list(tmp_path.glob("part-*.parquet"))) < 2 and time.monotonic() < until:
+        while len(list(tmp_path.glob("part-*.parquet"))) < 2 and not ended.is_set() and time.monotonic() < until:
             time.sleep(0.005)
-        for stat in Path("/proc").glob("[0-9]*/cmdline"):
-            if stat.read_bytes().startswith(b"ray::_call") and _is_ours(ray, int(stat.parent.name)):
-                os.kill(int(stat.parent.name), signal.SIGKILL)
-                killed.append(int(stat.parent.name))
-                return
+        while not (killed or ended.is_set()) and time.monotonic() < until:
+            for process in (int(one.name) for one in Path("/proc").glob("[0-9]*")):
+                with suppress(OSError):  # it has just ended
+                    if not killed and _answers(process) and _is_ours(ray, process):
+                        os.kill(process, signal.SIGKILL)
+                        killed.append(process)
 
     killer = threading.Thread(target=kill)
     killer.start()
     result = command("predict", TRAINED, "--data", alone / "in", "--engine", "ray", "--out", tmp_path, "--json")
+    ended.set()
     killer.join()
     assert result.code == 0, result.err
     assert killed, "no worker was busy"
@@ -74,6 +78,11 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(ray: Any, tmp_path: P
     assert files[0] == files[1]
     again = command("predict", TRAINED, "--data", alone / "in", "--engine", "ray", "--out", tmp_path, "--json")
     assert json.loads(again.out)["kept"] == 20
+
+
+def _answers(process: int) -> bool:
+    """Return whether a process runs a task that answers: Ray names a worker by its task."""
+    return Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"ray::_call")
 
 
 def _is_ours(ray: Any, process: int) -> bool:

@@ -273,5 +273,19 @@ def test_interval_of_correlations_covers_the_difference() -> None:
     assert 0 < low < difference < high
     assert correlation_interval(good, good, gold) == (0.0, 0.0)
     assert correlation_interval(np.ones(200), np.ones(200), gold) == (0.0, 0.0)
+    assert correlation_interval(poor[None], good[None], gold) == (low, high)
     narrow = correlation_interval(poor, good, gold, level=0.8)
     assert low < narrow[0] < narrow[1] < high
+
+
+def test_interval_of_correlations_of_several_runs_is_that_of_their_mean_difference() -> None:
+    """The mean of predictions with independent errors is better than each, so its correlation is another question."""
+    draw = np.random.default_rng(1)
+    gold = draw.normal(size=300)
+    a = gold + 0.7 * draw.normal(size=300) + np.zeros((3, 1))  # [3, N] equal runs
+    b = gold + draw.normal(size=(3, 300))  # worse runs, whose mean is about as good
+    low, high = correlation_interval(a, b, gold)
+    differences = [np.corrcoef(y, gold)[0, 1] - np.corrcoef(x, gold)[0, 1] for x, y in zip(a, b, strict=True)]
+    assert low < np.mean(differences) < high < 0
+    of_means = correlation_interval(a.mean(0), b.mean(0), gold)
+    assert of_means[1] > 0

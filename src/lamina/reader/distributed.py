@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,6 +100,16 @@ class Answerer:
                     allow_pickle=self.allow_pickle,
                 )
             return _readers[self]
+
+    def decided(self) -> Answerer:
+        """Return it with the backend and the precision that "auto" takes here, so that all processes compute the same way."""
+        if "auto" not in (self.backend, self.precision):
+            return self
+        backend, precision = self.reader.backend.split(", ")
+        found: Answerer = replace(self, backend=backend, precision=precision)  # type: ignore[arg-type]
+        with _loading:
+            _readers.setdefault(found, _readers.pop(self))
+        return found
 
     def __call__(self, batch: Any) -> Any:
         """Return the answers to a batch, in the type of the batch.

@@ -143,16 +143,19 @@ def randomisation_p(
 def correlation_interval(
     a: Doubles, b: Doubles, gold: Doubles, *, level: float = LEVEL, resamples: int = 2_000, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the interval of the difference of two Pearson correlations with `gold`, that of b minus that of a.
+    """Return the interval of the difference of two Pearson correlations with `gold` [N], that of b minus that of a.
 
-    All arguments have the shape [N]. It is the plain percentile interval of a paired bootstrap over the items. A resample
-    whose values are all equal has the correlation 0.
+    a and b have the shape [N], or [S, N] with a row for each of S pairs of runs: then it is the interval of the mean of their
+    differences. It is the plain percentile interval of a paired bootstrap over the items. A resample whose values are all
+    equal has the correlation 0.
     """
+    pairs = list(zip(np.atleast_2d(a), np.atleast_2d(b), strict=True))
     random = np.random.default_rng(seed)
     found = []
     for rows in _pieces(resamples, len(gold)):
         drawn = random.integers(0, len(gold), (rows, len(gold)))  # [rows, N]
-        found.append(_correlations(b[drawn], gold[drawn]) - _correlations(a[drawn], gold[drawn]))
+        right = gold[drawn]
+        found.append(np.mean([_correlations(y[drawn], right) - _correlations(x[drawn], right) for x, y in pairs], axis=0))
     low, high = np.quantile(np.concatenate(found), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 

@@ -72,9 +72,11 @@ class Workers:
 def _in_processes(
     function: Callable[[Item], Result], items: Sequence[Item], count: int
 ) -> Iterator[tuple[Item, Result | Lost]]:
-    left = dict(enumerate(items))
-    for _ in range(TRIES):
-        pool = ProcessPoolExecutor(count, get_context("spawn"), _end_with, (os.getpid(),))
+    """Yield the items with their results. Items that were running when a process was killed are then tried alone."""
+    left, begun = dict(enumerate(items)), [0] * len(items)
+    while left:
+        at_once = 1 if all(begun[number] for number in left) else count
+        pool = ProcessPoolExecutor(at_once, get_context("spawn"), _end_with, (os.getpid(),))
         try:
             futures = {pool.submit(function, item): number for number, item in left.items()}
             for future in as_completed(futures):
@@ -85,9 +87,13 @@ def _in_processes(
                 yield left.pop(futures[future]), result
         finally:
             pool.shutdown(cancel_futures=True)
-        if not left:
-            return
-    yield from ((item, Lost(f"a process was killed {TRIES} times")) for item in left.values())
+        for number in list(left)[:at_once]:  # a pool begins its items in this order
+            item = left.pop(number)
+            begun[number] += 1
+            if begun[number] < TRIES:
+                left[number] = item
+            else:
+                yield item, Lost(f"a process was killed {TRIES} times")
 
 
 def _end_with(parent: int) -> None:

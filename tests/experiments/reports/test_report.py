@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import lamina
 from lamina.data.squad import to_squad
 from lamina.errors import LaminaError
 from lamina.experiments.compare import compare
-from lamina.experiments.reports.comparing import compare_study
+from lamina.experiments.reports.comparing import compare_study, judged_together
 from lamina.experiments.reports.pictures import pareto_front
 from lamina.experiments.reports.report import report
 from lamina.experiments.reports.study_results import read_results
@@ -100,6 +101,19 @@ def test_a_comparison_of_one_seed_equals_lamina_compare(folder: Path) -> None:
     assert found.holm is not None and found.p is not None and found.holm >= found.p
     (twin,) = compare_study(results).found["L3"]
     assert (twin.difference, twin.holm) == (found.difference, found.holm), "L3 has the same runs"
+
+
+def test_all_scores_of_a_table_are_corrected_together(folder: Path) -> None:
+    results = read_results(folder)
+    (one,) = compare_study(results).found["L6"]
+    correlation = replace(one, metric="STS Pearson", p=None)
+    found = {
+        "L6": [replace(one, p=0.01), correlation, replace(one, metric="EM", p=0.04)],
+        "L3": [replace(one, variant="L3", p=0.03)],
+    }
+    corrected = judged_together(results, found)
+    assert [item.holm for item in corrected["L6"]] == [pytest.approx(0.03), None, pytest.approx(0.06)]
+    assert [item.holm for item in corrected["L3"]] == [pytest.approx(0.06)]
 
 
 def test_the_files_agree(folder: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.errors import LaminaError
 from lamina.experiments.studies.plan import Plan, Stamp, plan_study
+from lamina.experiments.studies.run_study import stamp_of
 from lamina.experiments.studies.study_file import SIZES, Study, read_study
 
 TINY = ("encoder.model=tiny", "encoder.pretrained=false", "data.train=fables/train", "data.dev=fables/dev")
@@ -171,3 +172,19 @@ def test_a_thousand_runs_are_planned_with_few_parses(monkeypatch: pytest.MonkeyP
     )
     assert len(plan.jobs) == 1000
     assert len(parsed) == 20
+
+
+def test_new_weights_of_an_encoder_or_new_data_make_a_new_run(tmp_path: Path) -> None:
+    data, encoder = tmp_path / "train.jsonl", tmp_path / "encoder"
+    encoder.mkdir()
+    weights = encoder / "model.safetensors"
+    variants: dict[str, object] = {
+        "base": {"set": [f"data.train={data}", f"encoder.model={encoder}", "encoder.pretrained=true"]}
+    }
+    keys = []
+    for file in (data, weights, weights, data):
+        for one in (data, weights):
+            one.touch()
+        file.write_text(file.read_text() + "changed")
+        keys.append(plan_study(study(variants), "desk", tmp_path / "out", stamp=stamp_of).jobs[0].key)
+    assert len(set(keys)) == 4, "in one process, as in a notebook"

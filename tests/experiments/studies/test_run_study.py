@@ -114,7 +114,9 @@ def test_the_power_of_a_study_is_printed(done: tuple[Path, lamina.StudyTable]) -
     scores = [row.scores["F1"] for row in table.rows if row.variant == "base"]
     assert f"a standard deviation of {stdev(scores):.2f} over 2 seeds" in first
     visible = [float(re.findall(r"difference of ([\d.]+)", line)[0]) for line in (one, four)]
-    assert visible[0] == pytest.approx(2 * visible[1], abs=0.11)
+    questions = float(re.findall(r"a standard error of ([\d.]+) from 20 questions", first)[0])
+    expected = [2.80 * (questions**2 + 2 * stdev(scores) ** 2 / seeds) ** 0.5 for seeds in (1, 4)]
+    assert visible == pytest.approx(expected, abs=0.11)
 
 
 def test_a_failed_run_stops_nobody_and_is_tried_again(tmp_path: Path) -> None:

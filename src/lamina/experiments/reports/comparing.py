@@ -2,9 +2,9 @@
 
 The score of a question is its mean over the seeds that both variants have. Then the paired bootstrap and approximate
 randomisation of `scoring.significance` compare these means, with the questions on one context as a cluster. Holm's method
-corrects the p-values of one table. A variant is called better or worse if three things hold: its corrected p is at most 0.05,
-the interval excludes 0, and every seed has the same sign. The interval is about questions. The seeds that agree say how far the
-result is one of the recipe.
+corrects all p-values of one table. A difference of Pearson correlations has an interval only. A variant is called better or
+worse if three things hold: its corrected p is at most 0.05, the interval excludes 0, and every seed has the same sign. The
+interval is about questions. The seeds that agree say how far the result is one of the recipe.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def compare_study(results: StudyResults) -> Comparisons:
                 found[one.name] = _compared(one, base, together)
             except LaminaError as error:
                 missing[one.name] = str(error)
-    return Comparisons(_corrected(results, found), missing, study_power(results))
+    return Comparisons(judged_together(results, found), missing, study_power(results))
 
 
 def study_power(results: StudyResults) -> Power | None:
@@ -172,7 +172,7 @@ def _compared_task(name: str, base: str, task: str, saved: Sequence[tuple[SavedS
         return _difference(name, base, f"{task} accuracy", right, None, 1.0)
     gold = np.array([float(str(item.label)) for item in saved[0][0].examples])
     scores = [tuple(np.array([float(value) for value in side.predictions]) for side in pair) for pair in saved]
-    a, b = (np.mean([pair[side] for pair in scores], axis=0) for side in (0, 1))
+    a, b = (np.stack([pair[side] for pair in scores]) for side in (0, 1))  # [S, N]
     low, high = correlation_interval(a, b, gold)
     pearsons = [pearson(pair[1], gold) - pearson(pair[0], gold) for pair in scores]
     mean = float(np.mean(pearsons))
@@ -187,12 +187,12 @@ def _right(saved: SavedSentences) -> Doubles:
     return np.array([str(found) == str(one.label) for found, one in zip(saved.predictions, saved.examples, strict=True)], float)
 
 
-def _corrected(results: StudyResults, found: Mapping[str, Sequence[Compared]]) -> dict[str, list[Compared]]:
+def judged_together(results: StudyResults, found: Mapping[str, Sequence[Compared]]) -> dict[str, list[Compared]]:
     """Return the comparisons with Holm's correction over each table of the paper, and their verdicts."""
-    tables: dict[tuple[str, str], list[Compared]] = {}
+    tables: dict[str, list[Compared]] = {}
     for name, compared in found.items():
         for one in compared:
-            tables.setdefault((table_of(results.variants[name]), one.metric), []).append(one)
+            tables.setdefault(table_of(results.variants[name]), []).append(one)
     corrected: dict[str, list[Compared]] = {name: [] for name in found}
     for members in tables.values():
         tested = [one for one in members if one.p is not None]

@@ -157,6 +157,7 @@ def comparison_table(results: StudyResults, comparisons: Comparisons) -> Table:
     note = (
         "Differences are means over the seeds. The interval is of a paired bootstrap over questions, in clusters of one "
         "context. p is of approximate randomisation, corrected by Holm's method over each table. "
+        "A difference of Pearson correlations has an interval only. "
         "A verdict also needs the same sign in every seed."
     )
     return Table("Differences from the baseline", head, rows, note)

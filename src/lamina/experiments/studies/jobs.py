@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -108,15 +109,27 @@ def _step(job: Mapping[str, Any], progress: Reported) -> dict[str, object]:
         draft.unlink()  # of a killed process
     command = _command(words, draft, resume=resumes and out.exists())
     progress.say(" ".join(command))
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    print(done.stderr, file=sys.stderr, flush=True)
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("lamina: ")]
-        last = lines[-1].removeprefix("lamina: ") if lines else f"ended with code {done.returncode}"
+    code, errors = _called(command)
+    print(errors, file=sys.stderr, flush=True)
+    if code:
+        lines = [line for line in errors.splitlines() if line.startswith("lamina: ")]
+        last = lines[-1].removeprefix("lamina: ") if lines else f"ended with code {code}"
         raise LaminaError(f"{words[0]}: {last}")
     if draft != out:
         draft.rename(out)
     return {}
+
+
+def _called(command: list[str]) -> tuple[int, str]:
+    """Run a command, and return its exit code and errors. An interrupt is passed on to it, so that it saves its state."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            errors = process.communicate()[1]
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            print(process.communicate()[1], file=sys.stderr, flush=True)
+            raise
+    return process.returncode, errors
 
 
 def _command(words: list[str], out: Path, *, resume: bool) -> list[str]:

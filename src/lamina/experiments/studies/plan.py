@@ -238,6 +238,8 @@ class _Maker:
     def _place(self, variant: str, recipe: Recipe, seed: int, needs: tuple[str, ...], checkpoint: str) -> Result:
         values = recipe.model_dump(mode="json")
         stamps = [self._stamped(name) for name in _data_names(values)]
+        if weights := self._stamped(values["encoder"]["model"]):
+            stamps.append(weights)
         mark = _digest([json.dumps(values, sort_keys=True).replace(f"{self.out}/", ""), stamps])
         key = self._keys.setdefault((seed, mark), f"{slug(variant)}-seed{seed}-{mark}")
         path = self.out / "runs" / key

@@ -5,7 +5,8 @@
 to standard output: those of the jobs (`jobs.py`), and ``{"key", "ended": code}`` when the process of a job has ended.
 
 The server itself never computes, so that no thread exists when it forks. If standard input ends, because the main process
-ended or was killed, the server ends all jobs. If the server is killed, each job notices that and ends.
+ended or was killed, the server ends all jobs. If the server is killed, each job notices that and ends. A job is a group of
+processes, so those that it started end with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import select
 import signal
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,8 @@ def main() -> None:
             piece = os.read(0, 1 << 16)
             if not piece:
                 for process in running:
-                    os.kill(process, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # a job that has just been forked has no group yet; it notices the end
+                        os.killpg(process, signal.SIGKILL)
                 os._exit(0)
             *lines, received = (received + piece).split(b"\n")
             for line in lines:
@@ -74,6 +77,7 @@ def _bury(running: dict[int, str]) -> None:
 
 def _child(message: dict[str, Any], alive: int) -> int:
     """Run a job in this process, with its output in a log. Return the exit code."""
+    os.setsid()  # so that the processes that it starts end with it
     signal.signal(signal.SIGINT, signal.default_int_handler)
     out = os.dup(1)
     Path(message["log"]).parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +97,7 @@ def _child(message: dict[str, Any], alive: int) -> int:
 
 def _end_with_server(alive: int) -> None:
     os.read(alive, 1)  # nothing is ever written: this returns when the server has ended
-    os._exit(1)
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def _send(out: int, **values: object) -> None:

@@ -82,6 +82,7 @@ class RayJobs:
 
     def start(self, key: str, job: object) -> None:
         """Queue a job as a task of the cluster."""
+        make_folder(self.log(key).parent)  # a key may have folders
         environment = {name: value for name, value in os.environ.items() if name.startswith(_OURS)}
         task = self._call.remote(job, self._where.processors, str(self.log(key).resolve()), str(Path.cwd()), environment)
         self._tasks[task] = key

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,10 @@ from lamina.experiments.studies.results import StudyTable, read_rows, write_tabl
 from lamina.experiments.studies.study_file import SizeName, read_study
 from lamina.state_cache.maintenance import clear_store, list_stores
 from lamina.utils.checksums import crc32_of
-from lamina.utils.files import read_json, write_atomically, write_json
+from lamina.utils.files import is_folder, read_json, write_atomically, write_json
 from lamina.utils.locks import alone, foreign
 from lamina.utils.run_folder import Run, read_object
+from lamina.utils.shipped import model_folder
 
 ABOUT = "study.json"
 PAUSE = 1.0  # seconds between two looks at the clock
@@ -132,12 +132,14 @@ def make_plan(
     )
 
 
-@cache
 def stamp_of(name: str) -> str:
-    """Return the checksum of a file or dataset, and an empty text for what is no local file."""
+    """Return the checksum of a file or dataset, those of the weights of a folder, and an empty text for what is not local."""
     if not name or name.startswith("-"):
         return ""
     try:
+        if is_folder(folder := model_folder(name)):
+            weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
+            return " ".join(crc32_of(file) for file in weights)
         place = locate_data(name)
         return crc32_of(place) if isinstance(place, Path) and place.is_file() else ""
     except LaminaError:
