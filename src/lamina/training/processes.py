@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from lamina.config.recipe import Recipe
@@ -175,7 +176,7 @@ def joined() -> Iterator[Group]:
         yield Processes()
     else:
         store, number, size = next(iter(rendezvous("env://")))
-        store = dist.PrefixStore(f"lamina/{next(_JOINS)}", store)  # torchrun's store keeps what earlier trainings wrote
+        store = PrefixStore(f"lamina/{next(_JOINS)}", store)  # torchrun's store keeps what earlier trainings wrote
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=PATIENCE)
         try:
