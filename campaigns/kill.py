@@ -170,8 +170,8 @@ class Kills:
             check("; ".join(command.survivors()), "a child process is left")
             if name == "fit" and (work / "out").exists() and not (work / "out" / "fit.json").exists():
                 shutil.rmtree(work / "out")  # as the message of the next start says
-            if name == "average" and (work / "out").exists():  # it was killed after its last step: the folder is whole
-                return self._compared(name, work, kills)
+            if name == "average" and (work / "out").exists():
+                return self._compared(name, work, kills)  # its folder appears whole, so the kill came after its work
             words = job.again(work / "out") if started(work / "out") else job.start(work / "out")
         command = Command(words, work / "o", self._variables(work), cwd=work)
         ended = command.wait(PATIENCE)
