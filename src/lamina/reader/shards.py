@@ -141,7 +141,7 @@ def find_shards(data: str, out: Path) -> list[Shard]:
         if name in names:
             raise LaminaError(f"{file}: its answers would replace those of {names[name].name}. Fix: rename one of the two")
         names[name] = file
-    return [Shard(file.resolve(), out.resolve() / name) for name, file in names.items()]
+    return [Shard(file.absolute(), out.resolve() / name) for name, file in names.items()]
 
 
 def fingerprint(answerer: Answerer) -> str:
