@@ -28,6 +28,15 @@ def test_blank_lines_separate_the_texts_of_a_plain_file(tmp_path: Path) -> None:
     assert read_texts([plain]) == read_texts([packed]) == ["One line.\nAnother.", "Second text."]
 
 
+def test_a_folder_means_all_plain_files_in_it(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    source(tmp_path / "deep" / "a.md", "Third.")
+    source(tmp_path / "b.txt", "First.\n\nSecond.")
+    source(tmp_path / "c.txt.xz", lzma.compress(b"Second."))
+    source(tmp_path / "picture.png", b"\x89PNG")
+    assert set(read_texts([TextSource(source=f"{tmp_path}/")])) == {"First.", "Second.", "Third."}
+
+
 def test_duplicate_contexts_are_read_once(tmp_path: Path) -> None:
     asked = source(tmp_path / "q.json", json.dumps(to_squad(corpus(3))))
     assert read_texts([asked]) == list(dict.fromkeys(e.context for e in corpus(3)))

@@ -17,7 +17,7 @@ from lamina.data.table_formats import read_table
 from lamina.data.tabular import label_in, text_in
 from lamina.errors import LaminaError, LaminaWarning
 from lamina.pretraining.sentence_ends import sentence_spans
-from lamina.utils.files import read_text
+from lamina.utils.files import expanded, holds, read_text
 from lamina.utils.options import Options
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ class TableOptions(Options):
 class TextSource(TableOptions):
     """A source of texts.
 
-    With `columns`, the texts are cells of a table. In a plain text file, they are the blocks between blank lines. In other
-    files, they are the contexts of questions.
+    With `columns`, the texts are cells of a table. In a plain text file, they are the blocks between blank lines. A folder
+    means all plain text files in it. In other files, they are the contexts of questions.
     """
 
     columns: tuple[str, ...] = ()
@@ -116,15 +116,30 @@ def _texts_of(source: TextSource) -> Iterator[str]:
     if source.columns:
         yield from (row[column] for _, row in _rows(source, source.columns) for column in source.columns)
         return
+    if files := _plain_files(expanded(source.source)):
+        for file in files:
+            yield from _blocks(file)
+        return
     place = locate_data(source.source)
     if not isinstance(place, Bundled) and _ending(place) in _PLAIN:
-        blocks = (block.strip() for block in _BLANK_LINE.split(read_text(place)))
-        yield from (block for block in blocks if block)
+        yield from _blocks(place)
         return
     if not isinstance(place, Bundled) and _ending(place) == ".tsv":
         raise LaminaError(f'{source.source}: the columns with texts are not known. Fix: name them with columns = ["…"]')
     examples = load_examples(source.source, duplicate_ids="rename", answers="ignore")
     yield from (text for example in examples if (text := example.context.strip()))
+
+
+def _plain_files(folder: Path) -> list[Path]:
+    """Return the plain text files of a folder and its subfolders, in the order of their paths."""
+    if not holds(folder.is_dir):
+        return []
+    return sorted(file for file in folder.rglob("*") if _ending(file) in _PLAIN and file.is_file())
+
+
+def _blocks(file: Path) -> Iterator[str]:
+    """Yield the blocks of a text file that blank lines separate."""
+    yield from filter(None, (block.strip() for block in _BLANK_LINE.split(read_text(file))))
 
 
 def _rows(source: TableOptions, wanted: Sequence[str], label: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:

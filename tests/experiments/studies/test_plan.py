@@ -12,6 +12,7 @@ from lamina.config.paper_rows import encoder_settings
 from lamina.config.parse import parse_recipe
 from lamina.config.recipe import Recipe
 from lamina.errors import LaminaError
+from lamina.experiments.studies.estimate import estimate, plan_lines
 from lamina.experiments.studies.plan import Plan, Stamp, plan_study
 from lamina.experiments.studies.run_study import stamp_of
 from lamina.experiments.studies.study_file import SIZES, Study, read_study
@@ -188,3 +189,10 @@ def test_new_weights_of_an_encoder_or_new_data_make_a_new_run(tmp_path: Path) ->
         file.write_text(file.read_text() + "changed")
         keys.append(plan_study(study(variants), "desk", tmp_path / "out", stamp=stamp_of).jobs[0].key)
     assert len(set(keys)) == 4, "in one process, as in a notebook"
+
+
+def test_a_reason_that_several_jobs_share_is_written_once(tmp_path: Path) -> None:
+    plan = planned({"base": {"set": [f"encoder.model={tmp_path}/none"]}})
+    lines = plan_lines(plan, estimate(plan))
+    assert [f"{tmp_path}/none" in line for line in lines] == [False, True, False, False]
+    assert lines[2].endswith("time unknown")

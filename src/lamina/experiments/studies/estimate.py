@@ -87,8 +87,9 @@ def _inspected(recipe: Recipe) -> _Inspected:
 
 
 def plan_lines(plan: Plan, costs: list[JobCost]) -> list[str]:
-    """Return the plan as text: a line for each job, and the sums."""
+    """Return the plan as text: a line for each job, and the sums. A reason that several jobs share is written once."""
     lines = [f"{plan.study.title}, size {plan.size}: {len(costs)} jobs for {len(plan.variants)} variants, in {plan.out}"]
+    shown: set[str] = set()
     for cost in costs:
         state = (
             "done"
@@ -98,7 +99,8 @@ def plan_lines(plan: Plan, costs: list[JobCost]) -> list[str]:
             else "time unknown"
         )
         names = ", ".join(cost["variants"]) or "for other jobs"
-        note = f" ({cost['note']})" if cost["note"] and not cost["done"] else ""
+        note = f" ({cost['note']})" if cost["note"] and not cost["done"] and cost["note"] not in shown else ""
+        shown.add(cost["note"])
         lines.append(f"  {cost['job']}: {names}: {state}{note}")
     left = [cost for cost in costs if not cost["done"]]
     minutes = sum(cost["minutes"] or 0 for cost in left)
