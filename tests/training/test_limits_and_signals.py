@@ -97,7 +97,8 @@ def test_sigterm_and_sighup_save_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(made.model_dump_json())
     for number in (signal.SIGTERM, signal.SIGHUP):
         command = [str(LAMINA), "train", str(tmp_path / "recipe.json"), "--out", str(tmp_path / number.name)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        # The tests may run under nohup, whose processes ignore SIGHUP.
+        process = subprocess.Popen(["env", "--default-signal=HUP,TERM", *command], stderr=subprocess.PIPE, text=True)
         metrics = tmp_path / number.name / "metrics.jsonl"
         while not (metrics.exists() and metrics.stat().st_size):
             assert process.poll() is None
