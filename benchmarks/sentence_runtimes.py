@@ -1,8 +1,8 @@
 """Texts per second of `Reader.embed` in 8 bits, against the ONNX backend in 8 bits of sentence-transformers.
 
 Both sides embed the first texts of pairs with the default encoder and the mean of its last states. They take turns. The other
-library has its own interpreter and its own 8 bits (`export_dynamic_quantized_onnx_model` for AVX-512 with VNNI, or for AVX2 where
-there is no VNNI); the fastest of 32 and 128 texts at once counts. Also prints the cosine of each side to float32.
+library has its own interpreter and its own 8 bits (`export_dynamic_quantized_onnx_model`, for AVX-512 with VNNI or for AVX2).
+The fastest of 32 and 128 texts at once counts. Also prints the cosine of each side to float32.
 
     python -m venv other && other/bin/pip install torch==2.13.0 'sentence-transformers[onnx]'
     python benchmarks/sentence_runtimes.py --other other/bin/python
@@ -28,7 +28,6 @@ WARM_UP = 64  # texts
 def main() -> None:
     import lamina
     from common import faster, find_data, parser, print_ratio, print_table, take_turns, use_threads
-    from lamina.data.sentences import ColumnOptions
     from lamina.data.sources import load_sentences
     from lamina.encoder.load import minilm_folder
     from lamina.reader.exporting import export_onnx
@@ -38,12 +37,11 @@ def main() -> None:
     given = options.parse_args()
     use_threads(given.threads)
     find_data()
-    columns = ColumnOptions(first="sentence1", second="sentence2", label="similarity")
-    texts = [row.first for row in load_sentences(given.data[0], columns)][: given.texts]
+    texts = [row.first for row in load_sentences(given.data[0])][: given.texts]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        whole = untrained(folder)
-        export_onnx(whole, folder / "graphs", int8=True, calibrate=given.data[0])
+        whole = untrained(folder, given.data[0])
+        export_onnx(whole, folder / "graphs", int8=True)
         ours = lamina.load(folder / "graphs", backend="onnx", precision="int8", threads=given.threads)
         ours.embed(texts[:WARM_UP])
         other = Other(given.other, folder, minilm_folder(), given.threads, texts)
@@ -70,16 +68,16 @@ def main() -> None:
     print_ratio("ours-to-sentence-transformers", rates, "ours", faster(rates, *(rates.keys() - {"ours"})))
 
 
-def untrained(folder: Path) -> Any:
+def untrained(folder: Path, data: str) -> Any:
     """Return a reader of the default encoder with the mean of its last states, which is not trained."""
     import lamina
+    from lamina.config.parse import parse_recipe
 
-    rows = [{"sentence1": "A mill.", "sentence2": "A house.", "similarity": str(score)} for score in range(6)] * 4
-    settings = {
-        "data.pairs": True, "data.columns.first": "sentence1", "data.columns.second": "sentence2",
-        "data.columns.label": "similarity", "head.type": "cosine", "train.epochs": 0,
-    }  # fmt: skip
-    lamina.train({"data": {"train": ""}}, folder / "run", data=rows, settings=settings)
+    recipe = parse_recipe({
+        "data": {"train": data, "scores": [0, 5]}, "head": {"type": "cosine"}, "objective": {"type": "mse"},
+        "train": {"epochs": 0},
+    })  # fmt: skip
+    lamina.train(recipe, folder / "run", dev=False)
     return lamina.load(folder / "run", backend="torch", device="cpu")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
 import subprocess
 import sys
@@ -45,7 +46,17 @@ class Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def answer(self, example: Example) -> tuple[int, str | None]:
-        """Return the status and the answer to a question."""
+        """Return the status and the answer to a question. Try again if the service had closed the idle connection."""
+        reused = self._streams is not None
+        try:
+            return await self._answer(example)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            if not reused:
+                raise
+            self.close()
+            return await self._answer(example)
+
+    async def _answer(self, example: Example) -> tuple[int, str | None]:
         body = json.dumps({"question": example.question, "context": example.context}).encode()
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
@@ -72,6 +83,7 @@ def main() -> None:
     given = options.parse_args()
     use_threads(given.threads)
     examples = sample(read_examples(given.data, given.questions), given.questions, seed=0)
+    random.Random(0).shuffle(examples)  # neighbours in the file share a text, which may be long
     reader = lamina.load()
     with served(given.threads) as (port, process):
         asyncio.run(answered(port, examples[:WARM_UP], clients=2))

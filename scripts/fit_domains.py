@@ -29,6 +29,7 @@ from lamina.scoring.squad import question_scores
 from lamina.utils.arrays import Doubles
 from lamina.utils.files import write_json
 from lamina.utils.progress import shown
+from lamina.utils.shipped import READER
 
 TEST = 300  # questions
 
@@ -53,7 +54,7 @@ def measure(name: str, count: int, minutes: float, seed: int) -> dict[str, Any]:
     given = sample_questions(rest, count, seed)
     with tempfile.TemporaryDirectory() as folder, shown() as progress:
         fitted = lamina.fit(given, Path(folder) / "run", minutes=minutes, progress=progress)
-        before, after = f1_of(lamina.load(), test), f1_of(lamina.load(fitted.run.path), test)
+        before, after = (f1_of(lamina.load(one, backend="torch"), test) for one in (READER, fitted.run.path))
     articles = np.unique([example.article for example in test], return_inverse=True)[1]
     low, high = bootstrap_interval(after - before, articles)
     return {

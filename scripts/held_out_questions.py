@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/held_out_questions.py reader/plain $LAMINA_DATA/reader-held-out.json
 
-The first argument is a recipe by name, a TOML file or the recipe.json of a run. The split is drawn again, so the training data must
-be as they were.
+The first argument is a recipe by name, a TOML file or the recipe.json of a run. The split is drawn again, so the training
+data must be as they were.
 """
 
 from __future__ import annotations

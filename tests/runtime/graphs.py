@@ -11,8 +11,9 @@ from lamina.data.padding import Padded
 from lamina.model import Model
 from lamina.runs.onnx_link import link, made_of
 from lamina.runs.onnx_trace import Outputs, trace
+from lamina.runtime.graph_engine import feeds
 from lamina.runtime.manifest import Purpose
-from lamina.runtime.onnx_engine import feeds, make_session
+from lamina.runtime.onnx_session import make_session
 
 CLOSE = 1e-4  # the greatest difference of a logit
 

@@ -39,6 +39,7 @@ class Working:
         self.rounds, self.runs, self.inside = rounds, 0, False
 
     name = "working"
+    other_threads = False
 
     @property
     def engine(self) -> Working:
@@ -71,6 +72,7 @@ class Refused:
     """A candidate that cannot be loaded."""
 
     alone = nullcontext
+    other_threads = False
 
     @property
     def engine(self) -> Working:
@@ -141,19 +143,22 @@ def test_load_takes_what_the_test_finds(folder: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(module, "measured", lambda candidates, trial: {one: seconds[one] for one in candidates})
         return lamina.load(folder / name, device="cpu", **options).backend
 
-    figures = {"onnx, float32": 2.0, "onnx, int8": 1.0, "torch, float32": 3.0}
+    slow = {"openvino, float32": 4.0, "openvino, int8": 4.0}
+    figures = {"onnx, float32": 2.0, "onnx, int8": 1.0, "torch, float32": 3.0, **slow}
     assert loaded("shared", figures) == "onnx, int8"
     assert loaded("onnx", {**figures, "onnx, int8": 2.5}) == "onnx, float32"  # 8 bits are slower on some processors
     assert loaded("onnx", {**figures, "onnx, int8": 2.5}, backend="onnx") == "onnx, float32"
     assert loaded("shared", {**figures, "torch, float32": 0.5}) == "torch, float32"
     assert loaded("shared", {**figures, "torch, float32": 0.5}, backend="onnx") == "onnx, int8"
+    assert loaded("onnx", {**figures, "openvino, int8": 0.5}) == "openvino, int8"
+    assert loaded("onnx", {**figures, "openvino, int8": 0.5}, backend="onnx") == "onnx, int8"
     assert loaded("onnx", {**figures, "torch, float32": 0.5}) == "onnx, int8"  # the folder has no weights for torch
 
 
-def test_the_test_itself_runs_all_three(folder: Path, tmp_path: Path) -> None:
+def test_the_test_itself_runs_all(folder: Path, tmp_path: Path) -> None:
     reader = lamina.load(folder / "shared", device="cpu")
     (file,) = (tmp_path / "cache" / "backends").iterdir()
     seconds = json.loads(file.read_text())["processor_seconds"]
-    assert list(seconds) == ["onnx, float32", "onnx, int8", "torch, float32"]
+    assert list(seconds) == ["onnx, float32", "onnx, int8", "openvino, float32", "openvino, int8", "torch, float32"]
     assert reader.backend == fastest(seconds)
     assert lamina.load(folder / "shared", device="cpu").backend == reader.backend

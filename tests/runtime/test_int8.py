@@ -20,8 +20,9 @@ from lamina.runs.onnx_int8 import BITS_7, Limits, limits_of, linear_maps, made_i
 from lamina.runs.onnx_int8 import quantise as quantise_graph
 from lamina.runs.onnx_link import Array, LinkedGraph, link, made_of
 from lamina.runs.onnx_trace import OPSET, trace
+from lamina.runtime.graph_engine import feeds
 from lamina.runtime.manifest import Initializer
-from lamina.runtime.onnx_engine import feeds, make_session
+from lamina.runtime.onnx_session import make_session
 from tests.runtime.graphs import random_batch
 from tests.runtime.test_graphs import SMALL, VOCAB, model_of
 
@@ -111,11 +112,11 @@ def test_products_of_exported_graphs_cannot_overflow_in_16_bits() -> None:
 EMULATED = """
 import sys
 import numpy as np
-from lamina.runtime import onnx_engine
+from lamina.runtime import onnx_session
 given = np.load(sys.argv[1])
 for graph, mode in zip(sys.argv[2::2], sys.argv[3::2]):
-    onnx_engine.has_vnni = lambda: mode == "usual"
-    (found,) = onnx_engine.make_session(graph, {}).run(None, {"x": given["x"]})
+    onnx_session.has_vnni = lambda: mode == "usual"
+    (found,) = onnx_session.make_session(graph, {}).run(None, {"x": given["x"]})
     print(np.abs(found - given["y"]).max())
 """
 

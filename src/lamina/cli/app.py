@@ -84,10 +84,10 @@ Precision = Annotated[
     ),
 ]
 BackendOption = Annotated[
-    Literal["auto", "torch", "onnx"],
+    Literal["auto", "torch", "onnx", "openvino"],
     typer.Option(
         "--backend",
-        help="Compute with torch, or an exported model with onnx. auto takes what is faster in a short test.",
+        help="Compute with torch, or an exported model with onnx or openvino. auto takes the fastest in a short test.",
         rich_help_panel=MACHINE,
     ),
 ]
@@ -303,7 +303,7 @@ def load_model(
     threads: int | None,
     *,
     allow_pickle: bool,
-    backend: Literal["auto", "torch", "onnx"] = "auto",
+    backend: Literal["auto", "torch", "onnx", "openvino"] = "auto",
     precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto",
 ) -> Reader:
     """Return the reader of a model; name the command that trains it if a run of the documentation is missing."""

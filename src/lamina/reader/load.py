@@ -187,9 +187,9 @@ def load(
     Args:
         model: A run of Lamina or a question-answering checkpoint: a folder, or a hub id such as "owner/name". "reader" is
             the model inside the package, which answers questions from English texts.
-        backend: What computes: "torch", or "onnx" for a model that `lamina export --to onnx` wrote, which needs no torch.
-            "auto" takes what is faster for an exported model, and torch for others. A test of a few seconds, made once per
-            model and machine, tells what is faster.
+        backend: What computes: "torch", or "onnx" or "openvino" for a model that `lamina export --to onnx` wrote, which needs
+            no torch. "auto" takes the fastest of them for an exported model, and torch for others. A test of a few seconds,
+            made once per model and machine, tells what is fastest.
         device: "auto", "cpu", "cuda" or "mps". Only torch computes on others than "cpu".
         threads: How many threads compute, 1 or more; None for all processors, and for torch for its own number.
         precision: The number format of the computation. "auto" is float32 with torch. With an exported model it is the
@@ -222,7 +222,7 @@ def load(
     if wants_export(folder, backend, precision, device=device, plain=tokenizer is None and revision is None):
         compare = backend == "auto" and precision != "int8" and Run(folder).model.is_file() and has_torch()
         rivals = {"torch, float32": _in_torch(folder, threads)} if compare else {}
-        return Reader(load_exported(folder, precision, threads, rivals=rivals))
+        return Reader(load_exported(folder, precision, threads, backend=backend, rivals=rivals))
     if precision == "int8":
         raise LaminaError(
             f'{model}: precision "int8" is for models that were exported with it. Fix: run `lamina export --to onnx --int8`'

@@ -26,8 +26,9 @@ from lamina.data.windows import Windows
 from lamina.encoder.packing import SMALL
 from lamina.runs.onnx_link import Array, LinkedGraph, made_of, set_external
 from lamina.runtime.batching import TOKENS
+from lamina.runtime.graph_engine import feeds
 from lamina.runtime.manifest import Initializer
-from lamina.runtime.onnx_engine import feeds, make_session
+from lamina.runtime.onnx_session import make_session
 from lamina.runtime.weights import arranged
 
 WINDOWS = 200  # to calibrate on

@@ -15,7 +15,7 @@ from lamina.data.windows import Windows
 from lamina.utils.arrays import Floats, Longs
 from lamina.utils.progress import Progress
 
-TOKENS = 1024  # tokens of a batch, with padding: a few rows, whose activations fit the processor's cache
+TOKENS = 256  # tokens of a batch, with padding: one row or two, whose activations fit the nearest caches of the processor
 
 Found = Mapping[str, npt.NDArray[Any]]  # the outputs of a graph for a batch, by name
 Run = Callable[[Padded], Found]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +14,16 @@ from lamina.data.tokenizer import Tokenizer
 from lamina.errors import LaminaError
 from lamina.runtime.choose import Candidate, Trial, choose
 from lamina.runtime.engine import Engine
+from lamina.runtime.graph_engine import SESSIONS, GraphEngine, Runner
 from lamina.runtime.manifest import MANIFEST, Manifest, has_manifest, read_manifest
-from lamina.runtime.onnx_engine import OnnxEngine
 from lamina.runtime.ready import ReadyModel
 from lamina.runtime.settings import read_view
 from lamina.tasks.registry import kind_of
 from lamina.utils.checksums import crc32_of
-from lamina.utils.extras import TORCH
+from lamina.utils.extras import OPENVINO, TORCH, installed, missing
 from lamina.utils.run_folder import Run
 
-Backend = Literal["auto", "torch", "onnx"]
+Backend = Literal["auto", "torch", "onnx", "openvino"]
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
 
 
@@ -52,6 +51,7 @@ class Graphs:
 
     engine: Engine
     alone: Callable[[], AbstractContextManager[object]] = nullcontext  # a single batch has one thread
+    other_threads: bool = False
 
 
 class Rival:
@@ -61,6 +61,8 @@ class Rival:
         load: Loads the model.
         alone: Within it, the engine computes with one thread.
     """
+
+    other_threads = False
 
     def __init__(self, load: Callable[[], ReadyModel], alone: Callable[[], AbstractContextManager[object]]) -> None:
         self._load, self.alone = load, alone
@@ -107,7 +109,12 @@ def wants_export(folder: Path, backend: Backend, precision: Precision, *, device
 
 
 def load_exported(
-    folder: Path, precision: Precision, threads: int | None, *, rivals: Mapping[str, Rival] | None = None
+    folder: Path,
+    precision: Precision,
+    threads: int | None,
+    *,
+    backend: Backend = "onnx",
+    rivals: Mapping[str, Rival] | None = None,
 ) -> ReadyModel:
     """Return the model of a folder with graphs, run in the fastest way (`runtime.choose`).
 
@@ -115,6 +122,7 @@ def load_exported(
         folder: The folder of the model.
         precision: The number format of the graphs. With "auto", any that the folder has.
         threads: As for `lamina.load`.
+        backend: What runs the graphs. With "auto", onnxruntime or, if it is installed, OpenVINO.
         rivals: Other ways to run the model, by the names of their engines.
 
     Raises:
@@ -129,7 +137,7 @@ def load_exported(
     fitted = info.get("tasks")
     recipe = cast(Any, view)  # the fields of a recipe that predictions need
     decisions = {name: read_decision(kind_of(task).decision, fitted, name, where) for name, task in recipe.tasks.items()}
-    engines: dict[str, Candidate] = _engines(folder, manifest, precision, threads)
+    engines: dict[str, Candidate] = _engines(folder, manifest, precision, threads, backend)
     name = next(iter(manifest.tasks))
     trial = Trial(crc32_of(folder / MANIFEST), name, recipe.tasks[name], view.window.length, threads)
     best = choose({**engines, **(rivals or {})}, trial)
@@ -146,22 +154,34 @@ def load_exported(
     )
 
 
-def _engines(folder: Path, manifest: Manifest, precision: Precision, threads: int | None) -> dict[str, Candidate]:
-    """Return the engines of a number format by name, or those of all number formats if it is "auto"."""
+def _engines(
+    folder: Path, manifest: Manifest, precision: Precision, threads: int | None, backend: Backend
+) -> dict[str, Candidate]:
+    """Return the engines of a backend and a number format by name, or all that there are if one of them is "auto"."""
+    if backend == "openvino" and (absent := [package for package in OPENVINO if not installed(package)]):
+        raise missing("the backend openvino", absent[0], "openvino")
     known = manifest.precisions
     if precision != "auto" and precision not in known:
         raise LaminaError(
             f"{folder}: was exported in {' and '.join(known)}, not {precision}. Fix: leave the precision out, or export again"
         )
-    engines = [OnnxEngine(folder, manifest, one, threads) for one in known if precision in ("auto", one)]
-    return {engine.name: Graphs(engine) for engine in engines}
+    runners: list[Runner] = [one for one in SESSIONS if backend == one or (backend == "auto" and _is_there(one))]
+    engines = [
+        GraphEngine(folder, manifest, one, threads, runner=runner)
+        for runner in runners
+        for one in known
+        if precision in ("auto", one)
+    ]
+    return {engine.name: Graphs(engine, other_threads=engine.runner == "openvino") for engine in engines}
+
+
+def _is_there(runner: Runner) -> bool:
+    return runner == "onnx" or all(map(installed, OPENVINO))
 
 
 def has_torch() -> bool:
     """Return whether torch is installed."""
-    with suppress(ModuleNotFoundError):
-        return importlib.util.find_spec(TORCH) is not None
-    return False
+    return installed(TORCH)
 
 
 def _graphics(device: str) -> bool:

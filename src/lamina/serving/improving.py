@@ -77,7 +77,7 @@ class Improvement:
             stderr=asyncio.subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             limit=_LINE,
-            start_new_session=True,  # Ctrl-C reaches the service only
+            process_group=0,  # Ctrl-C reaches the service only
         )
 
     async def stop(self) -> None:

@@ -69,12 +69,12 @@ def _check(name: str, size: int, limit: int, unit: str, fix: str) -> None:
         raise TooLongError(f"{name}: has {size:,} {unit}, over the limit of {limit:,}. Fix: {fix}")
 
 
-def _state(request: Request) -> State:
+async def _state(request: Request) -> State:  # a plain function would run in another thread, for each request
     state: State = request.app.state.lamina
     return state
 
 
-def _noted(request: Request) -> dict[str, object]:
+async def _noted(request: Request) -> dict[str, object]:
     noted: dict[str, object] = request.scope["state"]["noted"]
     return noted
 

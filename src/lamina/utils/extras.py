@@ -10,6 +10,7 @@ from typing import Final
 from lamina.errors import LaminaError
 
 TORCH: Final = "torch"
+OPENVINO: Final = ("openvino", "onnx")
 
 
 def missing(what: str, package: str, extra: str) -> LaminaError:

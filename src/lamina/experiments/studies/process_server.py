@@ -77,7 +77,7 @@ def _bury(running: dict[int, str]) -> None:
 
 def _child(message: dict[str, Any], alive: int) -> int:
     """Run a job in this process, with its output in a log. Return the exit code."""
-    os.setsid()  # so that the processes that it starts end with it
+    os.setpgid(0, 0)  # so that the processes that it starts end with it
     signal.signal(signal.SIGINT, signal.default_int_handler)
     out = os.dup(1)
     Path(message["log"]).parent.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ class Processes:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # only the main process gets Ctrl-C
+                process_group=0,  # only the main process gets Ctrl-C
             )
         threading.Thread(target=self._listen, args=(server,), daemon=True).start()
         return server

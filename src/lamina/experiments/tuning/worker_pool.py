@@ -94,7 +94,7 @@ class WorkerPool:
                 stderr=log,
                 text=True,
                 env={"OMP_NUM_THREADS": threads} | os.environ,
-                start_new_session=True,  # only the main process gets Ctrl-C
+                process_group=0,  # only the main process gets Ctrl-C
             )
         self._workers[number] = _Worker(process, threading.Thread(target=self._listen, args=(number, process), daemon=True))
         self._workers[number].listener.start()
