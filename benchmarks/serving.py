@@ -50,8 +50,9 @@ class Client:
         reused = self._streams is not None
         try:
             return await self._answer(example)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            if not reused:
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            begun = isinstance(error, asyncio.IncompleteReadError) and error.partial
+            if begun or not reused:
                 raise
             self.close()
             return await self._answer(example)

@@ -15,9 +15,12 @@ import pytest
 import lamina
 from lamina.answers.sentences import ItemOutputs
 from lamina.data.logits import SpanLogits
+from lamina.data.padding import pack
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
 from lamina.runtime import choose as module
+from lamina.runtime import exported, openvino_session
+from lamina.runtime.batching import TOKENS
 from lamina.runtime.choose import Trial, choose, fastest, random_windows
 from lamina.runtime.settings import HeadView, ObjectiveView, TaskView
 from lamina.utils.arrays import Floats
@@ -134,10 +137,14 @@ def test_windows_of_the_test_are_one_batch(sides: int) -> None:
     windows = random_windows(trial(sides=sides))
     assert windows.items == module.ROWS
     assert set(windows.lengths) == {64}
+    longest = random_windows(replace(trial(sides=sides), length=512))
+    assert len(pack(longest.item_lengths, TOKENS)) == 1
     assert windows.context.sum() == len(windows.ids) / 2
 
 
 def test_load_takes_what_the_test_finds(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(exported, "has_vnni", lambda: True)
+
     def loaded(name: str, seconds: dict[str, float], **options: Any) -> str:
         monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / str(len(list(tmp_path.iterdir())))))
         monkeypatch.setattr(module, "measured", lambda candidates, trial: {one: seconds[one] for one in candidates})
@@ -155,7 +162,9 @@ def test_load_takes_what_the_test_finds(folder: Path, monkeypatch: pytest.Monkey
     assert loaded("onnx", {**figures, "torch, float32": 0.5}) == "onnx, int8"  # the folder has no weights for torch
 
 
-def test_the_test_itself_runs_all(folder: Path, tmp_path: Path) -> None:
+def test_the_test_itself_runs_all(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (exported, openvino_session):
+        monkeypatch.setattr(place, "has_vnni", lambda: True)
     reader = lamina.load(folder / "shared", device="cpu")
     (file,) = (tmp_path / "cache" / "backends").iterdir()
     seconds = json.loads(file.read_text())["processor_seconds"]

@@ -32,17 +32,29 @@ def test_logits_and_answers_are_those_of_onnxruntime(name: str, folder: Path) ->
 def test_8_bits_are_close_to_those_of_onnxruntime(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openvino_session, "has_vnni", lambda: True)  # these graphs have small weights, which cannot overflow
     ours, theirs = (lamina.load(folder / "onnx", backend=one, precision="int8") for one in ("openvino", "onnx"))
+    assert ours.backend == "openvino, int8"
     examples = ours.read(folder / "dev.json")
     apart = [abs(a.null_odds - b.null_odds) for a, b in zip(ours.predict(examples), theirs.predict(examples), strict=True)]
+    exact = lamina.load(folder / "onnx", backend="openvino", precision="float32").predict(examples)
     assert max(apart) < 0.5
+    assert any(a.null_odds != b.null_odds for a, b in zip(ours.predict(examples), exact, strict=True))
 
 
 def test_8_bits_are_refused_where_they_can_overflow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openvino_session, "has_vnni", lambda: False)
     reader = lamina.load(folder / "onnx", backend="openvino", precision="int8")
-    with pytest.raises(LaminaError, match=r"without VNNI\. Fix: choose the backend onnx, or the precision float32"):
+    with pytest.raises(LaminaError, match=r"to have VNNI\. Fix: choose the backend onnx, or the precision float32"):
         reader.answer(QUESTIONS[0], TEXT)
     assert lamina.load(folder / "onnx", backend="openvino", precision="float32").answer(QUESTIONS[0], TEXT) is not None
+
+
+def test_8_bits_are_left_out_where_they_can_overflow(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    for module in (exported, openvino_session):
+        monkeypatch.setattr(module, "has_vnni", lambda: False)
+    assert lamina.load(folder / "onnx", backend="openvino").backend == "openvino, float32"
+    assert lamina.load(folder / "onnx", precision="int8").backend == "onnx, int8"
+    assert lamina.load(folder / "onnx", device="cpu").backend in ("onnx, float32", "onnx, int8", "openvino, float32")
 
 
 def test_vectors(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from lamina.data.windows import Windows
 from lamina.errors import LaminaError
+from lamina.runtime.batching import TOKENS
 from lamina.runtime.engine import Engine, EngineInference
 from lamina.tasks.kind import Examined
 from lamina.tasks.registry import kind_of
@@ -28,7 +29,6 @@ from lamina.utils.paths import cache_folder
 from lamina.utils.processor import identity
 
 ROWS: Final = 2
-TOKENS: Final = 128  # of each window, fewer if the model's windows are shorter
 ROUNDS: Final = 3  # after one to warm up; the fastest counts
 CLOSE: Final = 1.03  # engines whose times differ by less are equally fast
 _PACKAGES: Final = ("lamina-qa", "onnxruntime", "openvino", "torch")  # those whose versions change the speed
@@ -130,8 +130,9 @@ def measured(candidates: Mapping[str, Candidate], trial: Trial) -> dict[str, flo
 
 def random_windows(trial: Trial) -> Windows:
     """Return windows of random tokens, one batch; their second half is the context."""
-    sides, length = int(getattr(trial.task.head, "sides", 1)), min(TOKENS, trial.length)
+    sides = int(getattr(trial.task.head, "sides", 1))
     count = ROWS * sides
+    length = min(TOKENS // count, trial.length)  # together one batch
     shape = count * length
     context = np.tile(np.arange(length) >= length // 2, count)
     return Windows(
@@ -150,7 +151,7 @@ def random_windows(trial: Trial) -> Windows:
 
 def _seconds(engine: Engine, candidate: Candidate, trial: Trial, windows: Windows) -> float:
     with candidate.alone():
-        # One batch is computed in this thread, unless the engine has its own; the others may be busy.
+        # One batch is computed in this thread. If the engine has threads of its own, all threads of the program count.
         clock = time.process_time if candidate.other_threads else time.thread_time
         began = clock()
         kind_of(trial.task).outputs(EngineInference(engine, trial.name), Examined([], windows))

@@ -21,6 +21,7 @@ from lamina.runtime.settings import read_view
 from lamina.tasks.registry import kind_of
 from lamina.utils.checksums import crc32_of
 from lamina.utils.extras import OPENVINO, TORCH, installed, missing
+from lamina.utils.processor import has_vnni
 from lamina.utils.run_folder import Run
 
 Backend = Literal["auto", "torch", "onnx", "openvino"]
@@ -165,12 +166,13 @@ def _engines(
         raise LaminaError(
             f"{folder}: was exported in {' and '.join(known)}, not {precision}. Fix: leave the precision out, or export again"
         )
+    named = backend == "openvino" and precision == "int8"  # without VNNI it is refused, and otherwise left out
     runners: list[Runner] = [one for one in SESSIONS if backend == one or (backend == "auto" and _is_there(one))]
     engines = [
         GraphEngine(folder, manifest, one, threads, runner=runner)
         for runner in runners
         for one in known
-        if precision in ("auto", one)
+        if precision in ("auto", one) and (named or runner != "openvino" or one != "int8" or has_vnni())
     ]
     return {engine.name: Graphs(engine, other_threads=engine.runner == "openvino") for engine in engines}
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, first_line
 from lamina.utils.extras import OPENVINO, needs
 from lamina.utils.processor import has_vnni
 
 
 class OpenVinoSession:
-    """A graph compiled by OpenVINO, with one stream of one thread for each of the threads that call it.
+    """A graph compiled by OpenVINO, with some streams of one thread each.
 
     Args:
         graph: The file of the graph.
@@ -24,15 +24,20 @@ class OpenVinoSession:
     """
 
     def __init__(self, graph: str, weights: Mapping[str, npt.NDArray[Any]], threads: int) -> None:
-        with needs("the backend openvino", *OPENVINO, extra="openvino"):
-            import onnx
-            import openvino
+        try:
+            with needs("the backend openvino", *OPENVINO, extra="openvino"):
+                import onnx
+                import openvino
+        except ImportError as error:
+            raise LaminaError(
+                f"openvino: cannot be imported ({first_line(error)}). Fix: install it again, or choose the backend onnx"
+            ) from None
 
         content = onnx.load(graph, load_external_data=False)
         if not has_vnni() and any(node.op_type == "QuantizeLinear" for node in content.graph.node):
             # Without VNNI, OpenVINO adds pairs of 8-bit products in 16 bits, which can overflow.
             raise LaminaError(
-                f"{graph}: in 8 bits OpenVINO can overflow on a processor without VNNI. "
+                f"{graph}: in 8 bits OpenVINO can overflow on a processor that is not known to have VNNI. "
                 "Fix: choose the backend onnx, or the precision float32"
             )
         for tensor in content.graph.initializer:
@@ -47,12 +52,16 @@ class OpenVinoSession:
         core = openvino.Core()
         self._compiled = core.compile_model(core.read_model(content.SerializeToString()), "CPU", settings)
         self._outputs: list[str] = [one.get_any_name() for one in self._compiled.outputs]
-        self._of_thread = threading.local()
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(threads):
+            self._free.put(self._compiled.create_infer_request())
         self.inputs: list[str] = [one.get_any_name() for one in self._compiled.inputs]
 
     def __call__(self, inputs: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Return the outputs by name."""
-        if not hasattr(self._of_thread, "request"):
-            self._of_thread.request = self._compiled.create_infer_request()
-        found = self._of_thread.request.infer(inputs, share_inputs=True)
-        return {name: np.array(found[number]) for number, name in enumerate(self._outputs)}
+        request = self._free.get()
+        try:
+            found = request.infer(inputs)
+            return {name: np.array(found[number]) for number, name in enumerate(self._outputs)}
+        finally:
+            self._free.put(request)

@@ -37,7 +37,7 @@ class BackgroundCall(Generic[T]):
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # after a failure, `result` repeats the call and raises here
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            process_group=0,  # Ctrl-C stops the main process only
+            process_group=0,  # Ctrl-C stops the main process only; a new session would lose its low priority
         )
         arguments = self._process, pickle.dumps(call), self._results  # a reference to this object would keep it alive
         self._thread = threading.Thread(target=_communicate, args=arguments, daemon=True)
