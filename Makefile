@@ -15,7 +15,7 @@ questions := "Who founded the Lantern Guild of Harrowmere?" \
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /: /'
 
-install: $(stamp)  ## make .venv with every extra but korean
+install: $(stamp)  ## make .venv with every extra but korean and openvino
 
 # Install again only if one of these files has changed, so that `make` needs no network.
 $(stamp): pyproject.toml constraints.txt scripts/install.sh

@@ -23,5 +23,5 @@ echo "Installing Lamina into .venv: about 2.3 GB and 2 to 5 minutes" >&2
 # Without the constraints, pip would install an unpinned torch with gigabytes of CUDA.
 # The variable PIP_CONSTRAINT does not work for a path with spaces.
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-.venv/bin/python -m pip install --quiet --progress-bar off -c constraints.txt -e '.[hub,parquet,documents,studies,plots,contexts,serve,reports,ray,dask,tracking,train,openvino,docs,dev]'
+.venv/bin/python -m pip install --quiet --progress-bar off -c constraints.txt -e '.[hub,parquet,documents,studies,plots,contexts,serve,reports,ray,dask,tracking,train,docs,dev]'
 scripts/install_browser.sh

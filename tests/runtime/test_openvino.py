@@ -18,6 +18,8 @@ from tests.runtime.test_without_torch import QUESTIONS, TEXT, folder
 
 __all__ = ["folder"]  # a fixture
 
+pytest.importorskip("openvino")
+
 
 @pytest.mark.parametrize("name", ["onnx", "shared"])
 def test_logits_and_answers_are_those_of_onnxruntime(name: str, folder: Path) -> None:
