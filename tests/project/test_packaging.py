@@ -129,11 +129,11 @@ def test_the_classifiers_name_the_tested_pythons(metadata: Message) -> None:
     assert not [one for one in classifiers if one.startswith("License ::")], "License-Expression replaces them"
 
 
-def test_every_extra_but_one_is_installed_by_make(metadata: Message) -> None:
-    """The extra `korean` brings OpenCV and more than 200 MB, for one file of words."""
+def test_every_extra_but_two_is_installed_by_make(metadata: Message) -> None:
+    """The extra `korean` brings OpenCV and more than 200 MB, for one file of words. With `openvino`, test workers died."""
     script = (ROOT / "scripts/install.sh").read_text(encoding="utf-8")
     (installed,) = re.findall(r"-e '\.\[([\w,]+)\]'", script)
-    assert sorted(installed.split(",")) == sorted(set(metadata.get_all("Provides-Extra", [])) - {"korean"})
+    assert sorted(installed.split(",")) == sorted(set(metadata.get_all("Provides-Extra", [])) - {"korean", "openvino"})
 
 
 def test_the_changelog_starts_with_the_version(metadata: Message) -> None:
