@@ -32,6 +32,7 @@ from lamina.data.splits import sample
 from lamina.reader.exporting import export_onnx
 from lamina.runs.export import export
 from lamina.runtime.manifest import has_manifest
+from lamina.utils.extras import installed
 from lamina.utils.processor import has_vnni
 from lamina.utils.shipped import READER, SHIPPED
 
@@ -65,7 +66,7 @@ def main() -> None:
             "onnx-float32": lamina.load(folder, backend="onnx", precision="float32", threads=options.threads),
             "onnx-int8": lamina.load(folder, backend="onnx", precision="int8", threads=options.threads),
         }
-        if has_vnni():  # without it, OpenVINO refuses 8 bits
+        if has_vnni() and installed("openvino"):  # without VNNI, OpenVINO refuses 8 bits
             readers["openvino-int8"] = lamina.load(folder, backend="openvino", precision="int8", threads=options.threads)
         sides: dict[str, Answerer] = {name: reader.predict for name, reader in readers.items()}
         sides |= transformers_sides(readers["torch"], Path(temporary) / "transformers")
