@@ -9,11 +9,12 @@ import platform
 import random
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,6 +76,7 @@ class Campaign:
 
     def fail(self, failure: Failure) -> None:
         """Count a failure, and write its line to the log."""
+        failure = replace(failure, detail=_without_places(failure.detail))
         self.failures.append(failure)
         self.count(failure.what, failure.kind)
         line = json.dumps({"campaign": self.name, "seed": self.seed, **vars(failure)}, ensure_ascii=True)
@@ -105,6 +107,13 @@ class Campaign:
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return 1 if self.failures else 0
+
+
+def _without_places(text: str) -> str:
+    """Return a text whose paths do not tell where this machine keeps the project, Python and temporary files."""
+    for place in (Path(__file__).resolve().parents[1], tempfile.gettempdir(), sys.base_prefix):
+        text = text.replace(f"{place}/", "")
+    return text
 
 
 def parser(text: str, size: int) -> argparse.ArgumentParser:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 from random import Random
@@ -116,6 +118,21 @@ def test_a_crash_and_a_log_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [line["case"] for line in lines] == [0, 1, 2] and "ended with 3" in lines[0]["detail"]
     assert campaign.finish(tmp_path / "summary.json") == 1
     assert json.loads((tmp_path / "summary.json").read_text())["outcomes"] == {"csv": {"crash": 3}}
+
+
+def test_a_failure_names_no_place_of_this_machine(tmp_path: Path) -> None:
+    campaign = Campaign("fuzz", 0, 1)
+    campaign.fail(Failure(0, "csv", "traceback", f'File "{fuzz.__file__}", line 1; {tempfile.gettempdir()}/a/b.csv'))
+    assert campaign.failures[0].detail == 'File "campaigns/fuzz.py", line 1; a/b.csv'
+    committed = [
+        path
+        for path in (Path(__file__).parents[2] / "results").rglob("*")
+        if path.suffix in (".json", ".txt", ".toml", ".csv", ".md")
+    ]
+    assert committed
+    assert not [
+        path for path in committed if re.search(r"(?<![\w.])/(root|home|tmp|work|opt)/", path.read_text(encoding="utf-8"))
+    ]
 
 
 def test_what_is_a_bad_end(tmp_path: Path) -> None:
